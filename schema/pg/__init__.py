@@ -1,0 +1,1 @@
+"""Everything about talking to a PostgreSQL server, and about having one."""
