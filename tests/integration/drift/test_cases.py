@@ -1,0 +1,79 @@
+"""Every known change is found, once, on the right object; what means the same is not reported as drift.
+
+`expected.json` names for each change all differences it makes, as kind, object, and attribute (or what happened to the
+object as a whole).
+"""
+
+import json
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from conftest import DATA, plain
+
+from schema.drift.compare import compare
+from schema.drift.judge import Judge
+from schema.pg.catalog import Snapshot, read_snapshot
+
+CASES = json.loads((DATA / "mutations.json").read_text())
+EXPECTED = json.loads((DATA / "expected.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def connection(workshop: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(plain(workshop)) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("case", CASES["mutations"], ids=lambda case: case["id"])
+def test_a_change_is_found_once_on_its_object(
+    case: dict, major: str, connection: psycopg.Connection, baseline_snapshot: Snapshot, judge: Judge
+) -> None:
+    if int(major) < case.get("min_major", 0):
+        pytest.skip(f"PostgreSQL {case['min_major']} and newer only")
+    with connection.transaction(force_rollback=True):
+        connection.execute(case["sql"])
+        changed = read_snapshot(connection)
+    differences = compare(baseline_snapshot, changed, judge=judge)
+    found = [[each.kind, each.identity, each.attribute or each.change] for each in differences]
+    assert found == EXPECTED[case["id"]]
+    assert [each.equivalent for each in differences] == [None] * len(differences)
+    assert all(each.wanted != each.found for each in differences)
+
+
+@pytest.mark.parametrize("case", CASES["controls"], ids=lambda case: case["id"])
+def test_what_means_the_same_is_no_drift(
+    case: dict, connection: psycopg.Connection, baseline_snapshot: Snapshot, judge: Judge
+) -> None:
+    with connection.transaction(force_rollback=True):
+        connection.execute(case["sql"])
+        same = read_snapshot(connection)
+    differences = compare(baseline_snapshot, same, judge=judge)
+    if case["class"] == "identical":
+        assert differences == []
+    else:
+        assert differences != []
+        assert [each.title for each in differences if each.equivalent is None] == []
+
+
+def test_every_case_has_an_expectation() -> None:
+    assert EXPECTED.keys() == {case["id"] for case in CASES["mutations"]}
+    assert len(CASES["mutations"]) == 105
+    assert all(EXPECTED.values())
+
+
+@pytest.mark.parametrize("case", CASES["mutations"], ids=lambda case: case["id"])
+def test_the_other_way_round_it_is_the_same_objects(
+    case: dict, major: str, connection: psycopg.Connection, baseline_snapshot: Snapshot
+) -> None:
+    if int(major) < case.get("min_major", 0):
+        pytest.skip(f"PostgreSQL {case['min_major']} and newer only")
+    with connection.transaction(force_rollback=True):
+        connection.execute(case["sql"])
+        changed = read_snapshot(connection)
+    there = compare(baseline_snapshot, changed)
+    back = compare(changed, baseline_snapshot)
+    assert [(each.wanted, each.found) for each in there if each.change == "changed"] == [
+        (each.found, each.wanted) for each in back if each.change == "changed"
+    ]
+    assert len(there) == len(back)
