@@ -134,7 +134,7 @@ class Snapshot:
     def with_owner(self, old: str, new: str) -> "Snapshot":
         """The same objects, with those of the role `old` given to `new`."""
         changed = (
-            replace(found, owner=new) if getattr(found, "owner", None) == old else found
+            replace(found, owner=new) if getattr(found, "owner", None) == old else found  # type: ignore[call-arg]
             for found in self.objects.values()
         )
         return replace(self, objects=MappingProxyType({found.key: found for found in changed}))

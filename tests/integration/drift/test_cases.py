@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from conftest import DATA, plain
 
 from schema.drift.compare import compare
 from schema.drift.judge import Judge
 from schema.pg.catalog import Snapshot, read_snapshot
+from tests.support.drift import DATA, plain
 
 CASES = json.loads((DATA / "mutations.json").read_text())
 EXPECTED = json.loads((DATA / "expected.json").read_text())
