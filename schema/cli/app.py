@@ -16,6 +16,7 @@ COMMANDS = {
     "downgrade": Lazy("schema.cli.downgrade", "Downgrade the database to a revision."),
     "backfill": Lazy("schema.cli.backfill", "Give existing sessions their kernel groups."),
     "seed": Lazy("schema.cli.seed", "Fill a database with realistic legacy sessions."),
+    "drift": Lazy("schema.cli.drift", "Compare the models, the history and the live database, three ways."),
     "server": Lazy("schema.cli.server", "Run the embedded PostgreSQL server."),
 }
 

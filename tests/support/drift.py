@@ -17,7 +17,8 @@ ROLES = ("app_ro", "app_rw", "other_owner")
 def baseline_models() -> ModuleType:
     if "drift_baseline_models" not in sys.modules:
         spec = importlib.util.spec_from_file_location("drift_baseline_models", DATA / "baseline_models.py")
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules["drift_baseline_models"] = module
         spec.loader.exec_module(module)

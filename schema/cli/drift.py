@@ -1,0 +1,102 @@
+"""`schemactl drift`."""
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from schema.cli.context import App, Result, pass_app
+from schema.cli.database import project, target
+from schema.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from schema.drift.examine import Examination
+    from schema.migrate.project import Project
+    from schema.pg.target import Target
+
+SIDES = ("models", "history", "live")
+
+
+@click.command("drift")
+@click.option(
+    "--between",
+    metavar="SIDES",
+    help="Compare these two only: models, history or live, with a comma between them.",
+)
+@click.option(
+    "--scratch-url",
+    envvar="SCHEMACTL_SCRATCH_URL",
+    metavar="URL",
+    help="Make scratch databases on this server (it needs CREATEDB) and not on one of our own.",
+)
+@pass_app
+def command(app: App, between: str | None, scratch_url: str | None) -> None:
+    """Compare the models, the history and the live database, three ways.
+
+    Without a database (none is named and the embedded server does not run) the models are compared with the history:
+    the form for CI. The live database is only read. Exit code 3 when something differs, and 1 when nothing
+    does but a side could not be had.
+    """
+    from schema.drift import report
+    from schema.drift.examine import Request, examine
+    from schema.drift.verdict import Side
+    from schema.migrate.project import own_config, state_dir
+    from schema.pg.embedded import default_state_dir
+
+    of = project(app)
+    sides = _sides(between)
+    # Another project's folder is not ours to put a server into.
+    own = of.ini.absolute() == own_config()
+    request = Request(
+        project=of,
+        live=_live(app, of, needed=between is not None) if "live" in sides else None,
+        sides=frozenset(map(Side, sides)),
+        scratch_url=scratch_url,
+        pg_bindir=app.pg_bindir,
+        state_dir=state_dir(of.ini) if own else default_state_dir(None),
+        report=app.status,
+    )
+    found = examine(request)
+    database = None if request.live is None else {"url": request.live.masked, "source": request.live.source}
+    app.finish(
+        Result(
+            {"database": database, **report.as_data(found)},
+            report.as_text(found, verbose=app.verbosity > 0),
+            _exit_code(found),
+            markdown=report.as_markdown(found),
+            github=report.as_github(found),
+        )
+    )
+
+
+def _exit_code(found: "Examination") -> ExitCode:
+    if not found.clean:
+        return ExitCode.FINDINGS
+    # Not green: a side that was asked for was not compared.
+    return ExitCode.FAILED if found.faults else ExitCode.OK
+
+
+def _sides(between: str | None) -> tuple[str, ...]:
+    if between is None:
+        return SIDES
+    sides = tuple(part.strip() for part in between.split(","))
+    if len(set(sides)) != 2 or len(sides) != 2 or not set(sides) <= set(SIDES):
+        raise UsageError(
+            f"--between takes two sides, not {between!r}", hint="Write, for instance, --between models,live."
+        )
+    return sides
+
+
+def _live(app: App, of: "Project", *, needed: bool) -> "Target | None":
+    """The live database; None when none is named and none is there, unless one is needed."""
+    from schema.migrate.project import state_dir
+    from schema.pg.embedded import EmbeddedServer
+
+    # `alembic init` writes a URL that begins with driver://, and many an env.py has its own and leaves that.
+    named = app.url or os.environ.get("SCHEMACTL_URL") or os.environ.get("DATABASE_URL")
+    if not named and (of.url is None or of.url.startswith("driver://")):
+        running = EmbeddedServer(state_dir(of.ini), app.pg_bindir).status().running
+        if not running and not needed:
+            app.status("No database is named and the embedded server does not run: models and history are compared.")
+            return None
+    return target(app, of)

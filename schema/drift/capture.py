@@ -1,0 +1,114 @@
+"""Runs a project's env.py without letting it touch a database of its own, and keeps what it configures."""
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from alembic.runtime.environment import EnvironmentContext
+
+from schema.errors import ConfigError, SchemaError
+from schema.migrate.project import Project
+from schema.migrate.settings import ATTRIBUTE, Caller
+from schema.pg.target import Target
+
+Filter = Callable[..., bool]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One call of `context.configure()` in an env.py."""
+
+    metadata: tuple[sa.MetaData, ...]
+    include_object: Filter | None
+    include_name: Filter | None
+    version_table: str
+    """Schema and name, unquoted parts quoted where needed."""
+
+
+def capture(project: Project, scratch: Target) -> tuple[Configuration, ...]:
+    """Run the project's env.py offline and return how it configures Alembic.
+
+    Every PostgreSQL connection that it makes all the same goes to `scratch`, whichever URL it has. What it prints goes
+    to stderr; nothing is written.
+
+    Raises:
+        ConfigError: env.py raised, or configures no metadata.
+    """
+    config = project.config
+    where = f"{project.script.dir}/env.py"
+    captured: list[Configuration] = []
+
+    environment = EnvironmentContext(config, project.script, fn=lambda *_: (), as_sql=True, dont_mutate=True)
+    alembics = environment.configure
+
+    def configure(**keywords: Any) -> None:
+        captured.append(_configuration(keywords))
+        keywords.setdefault("output_buffer", io.StringIO())
+        alembics(**keywords)
+
+    # On the instance: Alembic's module of functions calls what it finds there, but serves this very class only.
+    environment.configure = configure  # type: ignore[method-assign, assignment]
+    before = config.attributes.get(ATTRIBUTE)
+    config.attributes[ATTRIBUTE] = Caller(scratch, lambda _: None)
+    if project.url is None:
+        # For environments that take the URL from the ini: an empty one raises before anything is configured.
+        config.set_main_option("sqlalchemy.url", "postgresql://")
+    try:
+        with (
+            redirected(scratch),
+            redirect_stdout(sys.stderr),
+            environment,
+        ):
+            project.script.run_env()
+    except SchemaError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"{where} failed: {type(error).__name__}: {error}",
+            hint="It is run offline, as `alembic upgrade --sql` runs it.",
+        ) from error
+    finally:
+        if before is None:
+            del config.attributes[ATTRIBUTE]
+    if not any(each.metadata for each in captured):
+        raise ConfigError(
+            f"{where} configures no target_metadata", hint="Pass target_metadata to context.configure() in it."
+        )
+    return tuple(captured)
+
+
+@contextmanager
+def redirected(scratch: Target) -> Iterator[None]:
+    """Send every PostgreSQL connection that SQLAlchemy makes meanwhile to the scratch database."""
+
+    def connect(dialect: sa.Dialect, _record: object, arguments: list[Any], keywords: dict[str, Any]) -> None:
+        if dialect.name != "postgresql":
+            raise ConfigError(f"the project connects to {dialect.name}", hint="Only PostgreSQL projects are supported.")
+        given, named = dialect.create_connect_args(scratch.url.set(drivername=f"postgresql+{dialect.driver}"))
+        arguments[:] = given
+        keywords.clear()
+        keywords.update(named)
+
+    sa.event.listen(sa.Engine, "do_connect", connect)
+    try:
+        yield
+    finally:
+        sa.event.remove(sa.Engine, "do_connect", connect)
+
+
+def _configuration(keywords: dict[str, Any]) -> Configuration:
+    given = keywords.get("target_metadata")
+    metadata = () if given is None else tuple(given) if isinstance(given, list | tuple) else (given,)
+    preparer = sa.dialects.postgresql.dialect().identifier_preparer  # type: ignore[no-untyped-call]
+    schema = keywords.get("version_table_schema") or "public"
+    table = keywords.get("version_table") or "alembic_version"
+    return Configuration(
+        metadata,
+        keywords.get("include_object"),
+        keywords.get("include_name"),
+        f"{preparer.quote(schema)}.{preparer.quote(table)}",
+    )

@@ -1,0 +1,203 @@
+"""Scratch databases like the live one: same major, encoding and locale, on a server where nothing is at stake."""
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from schema.errors import DatabaseError, SchemaError, ServerError, UsageError
+from schema.pg.catalog import Snapshot
+from schema.pg.catalog.database import Database
+from schema.pg.connect import connect
+from schema.pg.embedded import EmbeddedServer
+from schema.pg.errors import translate
+from schema.pg.scratch import ScratchServer
+from schema.pg.target import Target
+
+_DEBIAN = "/usr/lib/postgresql/{major}/bin"
+_UNKNOWN_ROLE = re.compile(r'^role "(?P<name>.+)" does not exist$')
+_MOST_ROLES = 100
+
+
+@dataclass
+class Workshop:
+    """A server for scratch databases."""
+
+    server: Target
+    major: int
+    ours: bool
+    """The server is our own, so that roles may be made in it."""
+    creator: str
+    """The role that makes everything here, quoted: it stands for whoever owns the live database's objects."""
+    like: Database | None
+    """What a scratch database has to be like; None leaves it to the server."""
+    notes: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def database(self, fill: Callable[[Target], None]) -> Iterator[Target]:
+        """A fresh database, filled, and dropped at the end.
+
+        A role that `fill` names and the server lacks is made when the server is ours, and `fill` starts over in another
+        fresh database; such roles go with the last of them.
+        """
+        made: list[str] = []
+        name = self._created()
+        try:
+            while True:
+                target = Target(self.server.url.set(database=name), "a scratch database")
+                try:
+                    fill(target)
+                    break
+                except Exception as error:
+                    role = _unknown_role(error) if self.ours and len(made) < _MOST_ROLES else None
+                    if role is None or role in made:
+                        raise
+                    self._execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
+                    made.append(role)
+                self._drop(name)
+                name = self._created()
+            yield target
+        finally:
+            self._drop(name)
+            for role in made:
+                # Another scratch database may use it: then that one's end removes it, or nothing does.
+                try:
+                    self._execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
+                except DatabaseError:
+                    continue
+
+    def _created(self) -> str:
+        name = f"schemactl_drift_{uuid.uuid4().hex[:12]}"
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name))
+        try:
+            self._execute(statement + self._locale())
+        except DatabaseError as error:
+            if self.like is None or not isinstance(error.__cause__, psycopg.DataError | psycopg.ProgrammingError):
+                raise
+            self.notes.append(
+                f"The scratch server cannot make a database with the live one's locale ({error.message}); "
+                "its own is used, and encoding and locale are not compared."
+            )
+            self.like = None
+            self._execute(statement)
+        return name
+
+    def _locale(self) -> sql.Composed:
+        if self.like is None:
+            return sql.SQL("").format()
+        like = self.like
+        options = sql.SQL(" ENCODING {} LC_COLLATE {} LC_CTYPE {} LOCALE_PROVIDER {}").format(
+            sql.Literal(like.encoding),
+            sql.Literal(like.collation),
+            sql.Literal(like.character_type),
+            sql.Identifier(like.locale_provider),
+        )
+        if like.locale:
+            word = "ICU_LOCALE" if like.locale_provider == "icu" else "BUILTIN_LOCALE"
+            options += sql.SQL(" {} {}").format(sql.SQL(word), sql.Literal(like.locale))
+        return options
+
+    def _drop(self, name: str) -> None:
+        self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def _execute(self, statement: sql.Composed) -> None:
+        with connect(self.server, application_name="schemactl drift", autocommit=True) as connection:
+            try:
+                connection.execute(statement)
+            except psycopg.Error as error:
+                raise translate(error) or error from error
+
+
+@contextmanager
+def open_workshop(
+    *,
+    live: Snapshot | None,
+    live_target: Target | None,
+    scratch_url: str | None,
+    pg_bindir: Path | None,
+    state_dir: Path,
+) -> Iterator[Workshop]:
+    """Find or start a server of the live one's major for scratch databases.
+
+    In this order: `scratch_url`; the embedded server when it is the live one; a throw-away server of `pg_bindir`; the
+    embedded server; a throw-away server of a PostgreSQL that the system has installed. When none has the live major,
+    the workshop says so in its notes, and only what is comparable should be compared.
+
+    Raises:
+        ServerError: no server could be started.
+        UsageError: `scratch_url` names the live database itself.
+    """
+    like = None if live is None else next(live.of(Database), None)
+    with ExitStack() as stack:
+        target, ours = _server(stack, live, live_target, scratch_url, pg_bindir, state_dir)
+        with connect(target, application_name="schemactl drift", autocommit=True) as connection:
+            major = connection.info.server_version // 10000
+            row = connection.execute("SELECT quote_ident(current_user)").fetchone()
+        assert row is not None
+        workshop = Workshop(target, major, ours, row[0], like)
+        if live is not None and live.major != major:
+            workshop.like = None
+            workshop.notes.append(
+                f"The live server is PostgreSQL {live.major}, and the scratch server at hand is {major}: what the two "
+                "print differently (names of NOT NULL constraints, view texts, new privileges) is not compared. "
+                f"--scratch-url or --pg-bindir can name a PostgreSQL {live.major}."
+            )
+        yield workshop
+
+
+def _server(
+    stack: ExitStack,
+    live: Snapshot | None,
+    live_target: Target | None,
+    scratch_url: str | None,
+    pg_bindir: Path | None,
+    state_dir: Path,
+) -> tuple[Target, bool]:
+    if scratch_url:
+        target = Target.parse(scratch_url, "--scratch-url")
+        if live_target is not None and target.url == live_target.url:
+            # Nothing would be written there, but a script that can write should not even connect to it.
+            raise UsageError(
+                "--scratch-url is the live database itself",
+                hint="Name another database of that server, such as postgres; scratch databases are made beside it.",
+            )
+        return target, False
+    embedded = EmbeddedServer(state_dir)
+    if live_target is not None and live_target.url.query.get("host") == str(embedded.socket):
+        return Target(embedded.url, "the embedded server"), True
+    if pg_bindir is not None:
+        return _throw_away(stack, pg_bindir), True
+    wanted = None if live is None else str(live.major)
+    try:
+        major = embedded.installation.major
+    except ServerError:
+        major = ""
+    system = Path(_DEBIAN.format(major=wanted))
+    if wanted is not None and major != wanted and (system / "initdb").is_file():
+        return _throw_away(stack, system), True
+    embedded.ensure_running()
+    return Target(embedded.url, "the embedded server"), True
+
+
+def _throw_away(stack: ExitStack, bindir: Path) -> Target:
+    server = stack.enter_context(ScratchServer(bindir))
+    return Target.parse(server.url(), "a scratch server")
+
+
+def _unknown_role(error: BaseException | None) -> str | None:
+    while error is not None:
+        cause = getattr(error, "orig", None) or error
+        if isinstance(cause, psycopg.errors.UndefinedObject):
+            found = _UNKNOWN_ROLE.match(cause.diag.message_primary or "")
+            return found["name"] if found else None
+        # Drivers other than psycopg have the message alone.
+        found = _UNKNOWN_ROLE.match(str(cause).partition("\n")[0].rpartition(": ")[2])
+        if found and not isinstance(error, SchemaError):
+            return found["name"]
+        error = error.__cause__
+    return None
