@@ -113,20 +113,18 @@ def _gathered(request: Request, examination: Examination) -> Iterator[_Gathered]
         ) as workshop,
         ExitStack() as stack,
     ):
-        configurations = _configurations(request, workshop, examination)
-        excluded = {each.version_table for each in configurations} or {"public.alembic_version"}
         history = _history(request, workshop, examination) if Side.HISTORY in request.sides else None
         sides: dict[Side, Snapshot] = {}
         if history is not None:
             sides[Side.HISTORY] = history.snapshot
+        other = live or (history.snapshot if history else None)
+        configurations, connection = _models(request, workshop, examination, other, stack)
         judge = None
-        if configurations and (other := live or (history.snapshot if history else None)) is not None:
-            made = _models(request, workshop, examination, configurations, other, stack)
-            if made is not None:
-                judge = Judge(stack.enter_context(connect(made, application_name="schemactl drift", autocommit=True)))
-                if Side.MODELS in request.sides:
-                    with connect(made, application_name="schemactl drift", autocommit=True) as connection:
-                        sides[Side.MODELS] = read_snapshot(connection)
+        if connection is not None:
+            if Side.MODELS in request.sides:
+                sides[Side.MODELS] = read_snapshot(connection)
+            judge = Judge(connection)
+        excluded = {each.version_table for each in configurations} or {"public.alembic_version"}
         owner = live.main_owner if live is not None else None
         if owner is not None:
             sides = {side: snapshot.with_owner(workshop.creator, owner) for side, snapshot in sides.items()}
@@ -147,15 +145,6 @@ def _read_live(target: Target) -> Snapshot:
             raise translate(error) or error from error
 
 
-def _configurations(request: Request, workshop: Workshop, examination: Examination) -> tuple[Configuration, ...]:
-    try:
-        with workshop.database(lambda _: None) as empty:
-            return capture(request.project, empty)
-    except SchemaError as error:
-        examination.faults.append(error)
-        return ()
-
-
 def _history(request: Request, workshop: Workshop, examination: Examination) -> History | None:
     try:
         return replay(request.project, workshop, report=request.report)
@@ -165,30 +154,33 @@ def _history(request: Request, workshop: Workshop, examination: Examination) -> 
 
 
 def _models(
-    request: Request,
-    workshop: Workshop,
-    examination: Examination,
-    configurations: Sequence[Configuration],
-    other: Snapshot,
-    stack: ExitStack,
-) -> Target | None:
-    needed: list[str] = []
+    request: Request, workshop: Workshop, examination: Examination, other: Snapshot | None, stack: ExitStack
+) -> tuple[tuple[Configuration, ...], psycopg.Connection | None]:
+    """What env.py configures, and a transaction with the models in it; texts are tried out there until the end."""
+    configurations: tuple[Configuration, ...] = ()
+    target, connection = stack.enter_context(workshop.empty())
 
-    def fill(target: Target) -> None:
+    def attempt() -> tuple[str, ...]:
+        nonlocal configurations
+        # An env.py that connects although it is offline sees the empty database.
+        configurations = configurations or capture(request.project, target)
         metadata = [each for configuration in configurations for each in configuration.metadata]
-        needed[:] = create_models(metadata, target, extensions_of=other)
+        return create_models(metadata, connection, extensions_of=other)
 
     try:
-        target = stack.enter_context(workshop.database(fill))
-    except ModelsError as error:
-        if Side.MODELS in request.sides:
-            examination.faults.append(error)
-        return None
+        needed = stack.enter_context(workshop.roles_for(attempt, connection.rollback))
+    except (ModelsError, ConfigError) as error:
+        examination.faults.append(error)
+        return configurations, None
+    # The roles can be dropped only after the transaction that uses them.
+    stack.callback(connection.rollback)
     if needed:
         examination.notes.append(
             f"The models need extensions that they do not make; these were installed for them: {', '.join(needed)}."
         )
-    return target
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    return configurations, driver
 
 
 def _standing(request: Request, excluded: set[str], examination: Examination) -> tuple[str, ...]:

@@ -25,16 +25,13 @@ _SETTINGS = """
 
 
 class Judge:
-    """Tries texts out in a scratch database that holds the first side's schema; every trial is rolled back.
+    """Tries texts out in a scratch database that holds the first side's schema, or in a transaction that made it.
 
-    The statements take ACCESS EXCLUSIVE locks on the scratch database's own tables and wait for nobody: nothing else
-    is connected to it.
+    Every trial is rolled back to a savepoint. The statements take ACCESS EXCLUSIVE locks on the scratch database's own
+    tables and wait for nobody: no other connection uses these.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        if not connection.autocommit:
-            connection.rollback()
-            connection.autocommit = True
         connection.execute(_SETTINGS)
         self._connection = connection
 

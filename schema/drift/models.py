@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from schema.errors import SchemaError
 from schema.pg.catalog import Snapshot
 from schema.pg.catalog.extensions import Extension
-from schema.pg.connect import engine
-from schema.pg.target import Target
+
+_LACKING = (psycopg.errors.UndefinedObject, psycopg.errors.UndefinedFunction)
 
 
 class ModelsError(SchemaError):
@@ -21,9 +21,9 @@ class ModelsError(SchemaError):
 
 
 def create_models(
-    metadata: Iterable[sa.MetaData], target: Target, *, extensions_of: Snapshot | None
+    metadata: Iterable[sa.MetaData], connection: sa.Connection, *, extensions_of: Snapshot | None
 ) -> tuple[str, ...]:
-    """Create everything that the metadata describes.
+    """Create everything that the metadata describes, in the connection's transaction, which is left open.
 
     Extensions are rarely part of metadata although its types and operator classes come from them: when it cannot be
     created without, those of `extensions_of` are installed first.
@@ -35,41 +35,32 @@ def create_models(
         ModelsError: it cannot be created.
     """
     metadata = tuple(metadata)
-    made = engine(target, application_name="schemactl drift")
     try:
-        _create(made, metadata, ())
-    except sa.exc.DBAPIError as error:
-        extensions = () if extensions_of is None else tuple(sorted(extensions_of.of(Extension), key=lambda e: e.name))
-        if not extensions or not isinstance(
-            error.orig, psycopg.errors.UndefinedObject | psycopg.errors.UndefinedFunction
-        ):
-            raise _explained(error) from error
         try:
-            _create(made, metadata, extensions)
-        except (sa.exc.SQLAlchemyError, psycopg.Error) as again:
-            raise _explained(again) from again
-        return tuple(extension.name for extension in extensions if extension.name != "plpgsql")
-    except sa.exc.SQLAlchemyError as error:
+            _create(connection, metadata, ())
+        except sa.exc.DBAPIError as error:
+            found = () if extensions_of is None else tuple(extensions_of.of(Extension))
+            extensions = sorted((each for each in found if each.name != "plpgsql"), key=lambda each: each.name)
+            if not extensions or not isinstance(error.orig, _LACKING):
+                raise
+            connection.rollback()
+            _create(connection, metadata, extensions)
+            return tuple(extension.name for extension in extensions)
+    except (sa.exc.SQLAlchemyError, psycopg.Error) as error:
         raise _explained(error) from error
     return ()
 
 
-def _create(made: sa.Engine, metadata: tuple[sa.MetaData, ...], extensions: tuple[Extension, ...]) -> None:
-    # One transaction: a failure leaves the database as empty as it was.
-    with made.begin() as connection:
-        quote = connection.dialect.identifier_preparer.quote
-        for schema in sorted({table.schema for each in metadata for table in each.tables.values() if table.schema}):
-            connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
-        for extension in extensions:
-            connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {extension.schema}") if extension.schema not in {
-                "public",
-                "pg_catalog",
-            } else None
-            connection.exec_driver_sql(
-                f"CREATE EXTENSION IF NOT EXISTS {extension.name} WITH SCHEMA {extension.schema} CASCADE"
-            )
-        for each in metadata:
-            each.create_all(connection)
+def _create(connection: sa.Connection, metadata: tuple[sa.MetaData, ...], extensions: Iterable[Extension]) -> None:
+    quote = connection.dialect.identifier_preparer.quote
+    schemas = {quote(table.schema) for each in metadata for table in each.tables.values() if table.schema}
+    for schema in sorted(schemas | {extension.schema for extension in extensions} - {"public", "pg_catalog"}):
+        connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    for extension in extensions:
+        into = f"{extension.name} WITH SCHEMA {extension.schema}"
+        connection.exec_driver_sql(f"CREATE EXTENSION IF NOT EXISTS {into} CASCADE")
+    for each in metadata:
+        each.create_all(connection)
 
 
 def _explained(error: Exception) -> ModelsError:

@@ -1,23 +1,28 @@
 """Scratch databases like the live one: same major, encoding and locale, on a server where nothing is at stake."""
 
+import hashlib
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
+import sqlalchemy as sa
 from psycopg import sql
 
 from schema.errors import DatabaseError, SchemaError, ServerError, UsageError
 from schema.pg.catalog import Snapshot
 from schema.pg.catalog.database import Database
-from schema.pg.connect import connect
+from schema.pg.connect import connect, engine
 from schema.pg.embedded import EmbeddedServer
 from schema.pg.errors import translate
 from schema.pg.scratch import ScratchServer
 from schema.pg.target import Target
+
+T = TypeVar("T")
 
 _DEBIAN = "/usr/lib/postgresql/{major}/bin"
 _UNKNOWN_ROLE = re.compile(r'^role "(?P<name>.+)" does not exist$')
@@ -39,40 +44,94 @@ class Workshop:
     notes: list[str] = field(default_factory=list)
 
     @contextmanager
-    def database(self, fill: Callable[[Target], None]) -> Iterator[Target]:
-        """A fresh database, filled, and dropped at the end.
+    def empty(self) -> Iterator[tuple[Target, sa.Connection]]:
+        """An empty database, and a connection to it whose work is rolled back at the end.
 
-        A role that `fill` names and the server lacks is made when the server is ours, and `fill` starts over in another
-        fresh database; such roles go with the last of them.
+        On a server of ours it is kept from one run to the next, since making and dropping one takes longer than all
+        else; an advisory lock of the session makes sure that only one run at a time works in it, and another one
+        makes itself a fresh one.
+        """
+        with ExitStack() as stack:
+            opened = self._kept(stack) if self.ours else None
+            if opened is None:
+                name = self._created()
+                stack.callback(self._drop, name)
+                opened = self._opened(stack, name)
+            yield opened
+
+    @contextmanager
+    def database(self, fill: Callable[[Target], None]) -> Iterator[Target]:
+        """A fresh database, filled by what commits, and dropped at the end."""
+        names: list[str] = []
+
+        def attempt() -> Target:
+            names.append(self._created())
+            target = self._target(names[-1])
+            fill(target)
+            return target
+
+        def undo() -> None:
+            self._drop(names.pop())
+
+        with self.roles_for(attempt, undo) as target:
+            try:
+                yield target
+            finally:
+                undo()
+
+    @contextmanager
+    def roles_for(self, attempt: Callable[[], T], undo: Callable[[], None]) -> Iterator[T]:
+        """Yield what `attempt` returns, with the roles that it names and the server lacks made on a server of ours.
+
+        Each time one is lacking the attempt is undone and begins anew. The roles go when the block ends.
         """
         made: list[str] = []
-        name = self._created()
         try:
             while True:
-                target = Target(self.server.url.set(database=name), "a scratch database")
                 try:
-                    fill(target)
+                    done = attempt()
                     break
                 except Exception as error:
-                    role = _unknown_role(error) if self.ours and len(made) < _MOST_ROLES else None
+                    undo()
+                    role = unknown_role(error) if self.ours and len(made) < _MOST_ROLES else None
                     if role is None or role in made:
                         raise
                     self._execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
                     made.append(role)
-                self._drop(name)
-                name = self._created()
-            yield target
+            yield done
         finally:
-            self._drop(name)
             for role in made:
-                # Another scratch database may use it: then that one's end removes it, or nothing does.
-                try:
+                # Another run may use it: then that one's end removes it, or nothing does.
+                with suppress(DatabaseError):
                     self._execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
-                except DatabaseError:
-                    continue
 
-    def _created(self) -> str:
-        name = f"schemactl_drift_{uuid.uuid4().hex[:12]}"
+    def _kept(self, stack: ExitStack) -> tuple[Target, sa.Connection] | None:
+        name = f"schemactl_drift_{hashlib.sha256(repr(self.like).encode()).hexdigest()[:12]}"
+        with connect(self.server, application_name="schemactl drift", autocommit=True) as admin:
+            exists = admin.execute("SELECT FROM pg_database WHERE datname = %s", [name]).fetchone()
+        if exists is None:
+            try:
+                self._created(name)
+            except DatabaseError as error:
+                # Made by another run since; one that is only half made refuses connections below.
+                if not isinstance(error.__cause__, psycopg.errors.DuplicateDatabase):
+                    raise
+        target, connection = self._opened(stack, name)
+        free = connection.exec_driver_sql("SELECT pg_try_advisory_lock(hashtext('schemactl drift'))").scalar()
+        connection.rollback()
+        return (target, connection) if free else None
+
+    def _opened(self, stack: ExitStack, name: str) -> tuple[Target, sa.Connection]:
+        target = self._target(name)
+        connection = engine(target, application_name="schemactl drift").connect()
+        stack.callback(connection.close)
+        return target, connection
+
+    def _target(self, name: str) -> Target:
+        return Target(self.server.url.set(database=name), "a scratch database")
+
+    def _created(self, name: str | None = None) -> str:
+        name = name or f"schemactl_drift_{uuid.uuid4().hex[:12]}"
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name))
         try:
             self._execute(statement + self._locale())
@@ -189,7 +248,8 @@ def _throw_away(stack: ExitStack, bindir: Path) -> Target:
     return Target.parse(server.url(), "a scratch server")
 
 
-def _unknown_role(error: BaseException | None) -> str | None:
+def unknown_role(error: BaseException | None) -> str | None:
+    """Name of the role whose absence is behind an error."""
     while error is not None:
         cause = getattr(error, "orig", None) or error
         if isinstance(cause, psycopg.errors.UndefinedObject):
