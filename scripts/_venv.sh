@@ -16,7 +16,7 @@ find_python() {
 }
 
 # The stamp holds what was installed: a changed lock or launcher installs again, an equal one costs nothing.
-wanted=$(cat requirements.lock scripts/schemactl | cksum)
+wanted=$(cat requirements.lock scripts/schemactl pyproject.toml | cksum)
 if [ "$(cat .venv/.installed 2>/dev/null)" != "$wanted" ]; then
     python=$(find_python)
     echo "Making .venv with $("$python" --version) from requirements.lock ..." >&2

@@ -40,20 +40,15 @@ def command(app: App, between: str | None, scratch_url: str | None) -> None:
     from schema.drift import report
     from schema.drift.examine import Request, examine
     from schema.drift.verdict import Side
-    from schema.migrate.project import own_config, state_dir
-    from schema.pg.embedded import default_state_dir
 
     of = project(app)
     sides = _sides(between)
-    # Another project's folder is not ours to put a server into.
-    own = of.ini.absolute() == own_config()
     request = Request(
         project=of,
         live=_live(app, of, needed=between is not None) if "live" in sides else None,
         sides=frozenset(map(Side, sides)),
         scratch_url=scratch_url,
         pg_bindir=app.pg_bindir,
-        state_dir=state_dir(of.ini) if own else default_state_dir(None),
         report=app.status,
     )
     found = examine(request)

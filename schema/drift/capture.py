@@ -2,13 +2,15 @@
 
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import sqlalchemy as sa
 from alembic.runtime.environment import EnvironmentContext
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql.base import PGIdentifierPreparer
 
 from schema.errors import ConfigError, SchemaError
 from schema.migrate.project import Project
@@ -26,7 +28,17 @@ class Configuration:
     include_object: Filter | None
     include_name: Filter | None
     version_table: str
-    """Schema and name, unquoted parts quoted where needed."""
+    """Schema and name, quoted where needed."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """What is of interest here among the arguments of `context.configure()`."""
+        given = options.get("target_metadata")
+        metadata = () if given is None else tuple(given) if isinstance(given, list | tuple) else (given,)
+        quote = PGIdentifierPreparer(postgresql.dialect()).quote  # type: ignore[no-untyped-call]
+        schema = quote(options.get("version_table_schema") or "public")
+        table = quote(options.get("version_table") or "alembic_version")
+        return cls(metadata, options.get("include_object"), options.get("include_name"), f"{schema}.{table}")
 
 
 def capture(project: Project, scratch: Target) -> tuple[Configuration, ...]:
@@ -46,7 +58,7 @@ def capture(project: Project, scratch: Target) -> tuple[Configuration, ...]:
     alembics = environment.configure
 
     def configure(**keywords: Any) -> None:
-        captured.append(_configuration(keywords))
+        captured.append(Configuration.of(keywords))
         keywords.setdefault("output_buffer", io.StringIO())
         alembics(**keywords)
 
@@ -98,17 +110,3 @@ def redirected(scratch: Target) -> Iterator[None]:
         yield
     finally:
         sa.event.remove(sa.Engine, "do_connect", connect)
-
-
-def _configuration(keywords: dict[str, Any]) -> Configuration:
-    given = keywords.get("target_metadata")
-    metadata = () if given is None else tuple(given) if isinstance(given, list | tuple) else (given,)
-    preparer = sa.dialects.postgresql.dialect().identifier_preparer  # type: ignore[no-untyped-call]
-    schema = keywords.get("version_table_schema") or "public"
-    table = keywords.get("version_table") or "alembic_version"
-    return Configuration(
-        metadata,
-        keywords.get("include_object"),
-        keywords.get("include_name"),
-        f"{preparer.quote(schema)}.{preparer.quote(table)}",
-    )

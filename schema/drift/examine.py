@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
+import sqlalchemy as sa
 
 from schema.drift.accept import Acceptance, read_acceptances, unused
 from schema.drift.capture import Configuration, capture
@@ -15,7 +16,7 @@ from schema.drift.difference import Difference
 from schema.drift.filters import Filters
 from schema.drift.history import History, replay
 from schema.drift.judge import Judge
-from schema.drift.models import ModelsError, create_models
+from schema.drift.models import ModelsError, made_models
 from schema.drift.verdict import Finding, Pair, Side, comparable, judge_pairs
 from schema.drift.workshop import Workshop, open_workshop
 from schema.errors import ConfigError, RevisionError, SchemaError
@@ -35,7 +36,6 @@ class Request:
     sides: frozenset[Side]
     scratch_url: str | None
     pg_bindir: Path | None
-    state_dir: Path
     report: Callable[[str], None] = lambda _: None
     """Takes messages for the person who waits."""
 
@@ -109,7 +109,7 @@ def _gathered(request: Request, examination: Examination) -> Iterator[_Gathered]
             live_target=request.live if live else None,
             scratch_url=request.scratch_url,
             pg_bindir=request.pg_bindir,
-            state_dir=request.state_dir,
+            ini=request.project.ini,
         ) as workshop,
         ExitStack() as stack,
     ):
@@ -158,29 +158,24 @@ def _models(
 ) -> tuple[tuple[Configuration, ...], psycopg.Connection | None]:
     """What env.py configures, and a transaction with the models in it; texts are tried out there until the end."""
     configurations: tuple[Configuration, ...] = ()
-    target, connection = stack.enter_context(workshop.empty())
 
-    def attempt() -> tuple[str, ...]:
+    def metadata(target: Target) -> list[sa.MetaData]:
         nonlocal configurations
         # An env.py that connects although it is offline sees the empty database.
         configurations = configurations or capture(request.project, target)
-        metadata = [each for configuration in configurations for each in configuration.metadata]
-        return create_models(metadata, connection, extensions_of=other)
+        return [each for configuration in configurations for each in configuration.metadata]
 
     try:
-        needed = stack.enter_context(workshop.roles_for(attempt, connection.rollback))
+        models = stack.enter_context(made_models(workshop, metadata, extensions_of=other))
     except (ModelsError, ConfigError) as error:
         examination.faults.append(error)
         return configurations, None
-    # The roles can be dropped only after the transaction that uses them.
-    stack.callback(connection.rollback)
-    if needed:
+    if models.extensions:
         examination.notes.append(
-            f"The models need extensions that they do not make; these were installed for them: {', '.join(needed)}."
+            "The models need extensions that they do not make; these were installed for them: "
+            f"{', '.join(models.extensions)}."
         )
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, psycopg.Connection)
-    return configurations, driver
+    return configurations, models.connection
 
 
 def _standing(request: Request, excluded: set[str], examination: Examination) -> tuple[str, ...]:

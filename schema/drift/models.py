@@ -1,13 +1,17 @@
 """Makes a database of metadata, the way the project would: schemas, then create_all with its DDL events."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import psycopg
 import sqlalchemy as sa
 
+from schema.drift.workshop import Workshop
 from schema.errors import SchemaError
 from schema.pg.catalog import Snapshot
 from schema.pg.catalog.extensions import Extension
+from schema.pg.target import Target
 
 _LACKING = (psycopg.errors.UndefinedObject, psycopg.errors.UndefinedFunction)
 
@@ -18,6 +22,39 @@ class ModelsError(SchemaError):
     default_hint = (
         "What it needs beside tables (functions, extensions, roles) must be made by a DDL event of the metadata."
     )
+
+
+@dataclass(frozen=True)
+class Models:
+    """A transaction with the models in it, which the end of the block rolls back."""
+
+    connection: psycopg.Connection
+    extensions: tuple[str, ...]
+    """Extensions that were installed for them."""
+
+
+@contextmanager
+def made_models(
+    workshop: Workshop, metadata: Callable[[Target], Iterable[sa.MetaData]], *, extensions_of: Snapshot | None
+) -> Iterator[Models]:
+    """Create metadata in an empty database; `metadata` is called with it before anything is in it.
+
+    Raises:
+        ModelsError: it cannot be created.
+    """
+    with workshop.empty() as (target, connection):
+
+        def attempt() -> tuple[str, ...]:
+            return create_models(metadata(target), connection, extensions_of=extensions_of)
+
+        with workshop.roles_for(attempt, connection.rollback) as extensions:
+            driver = connection.connection.driver_connection
+            assert isinstance(driver, psycopg.Connection)
+            try:
+                yield Models(driver, extensions)
+            finally:
+                # Before the roles go: the transaction uses them.
+                connection.rollback()
 
 
 def create_models(

@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from schema.errors import DatabaseError, SchemaError, ServerError, UsageError
+from schema.migrate.project import own_config, state_dir
 from schema.pg.catalog import Snapshot
 from schema.pg.catalog.database import Database
 from schema.pg.connect import connect, engine
-from schema.pg.embedded import EmbeddedServer
+from schema.pg.embedded import EmbeddedServer, default_state_dir
 from schema.pg.errors import translate
 from schema.pg.scratch import ScratchServer
 from schema.pg.target import Target
@@ -179,7 +180,7 @@ def open_workshop(
     live_target: Target | None,
     scratch_url: str | None,
     pg_bindir: Path | None,
-    state_dir: Path,
+    ini: Path,
 ) -> Iterator[Workshop]:
     """Find or start a server of the live one's major for scratch databases.
 
@@ -193,7 +194,7 @@ def open_workshop(
     """
     like = None if live is None else next(live.of(Database), None)
     with ExitStack() as stack:
-        target, ours = _server(stack, live, live_target, scratch_url, pg_bindir, state_dir)
+        target, ours = _server(stack, live, live_target, scratch_url, pg_bindir, scratch_state_dir(ini))
         with connect(target, application_name="schemactl drift", autocommit=True) as connection:
             major = connection.info.server_version // 10000
             row = connection.execute("SELECT quote_ident(current_user)").fetchone()
@@ -209,13 +210,21 @@ def open_workshop(
         yield workshop
 
 
+def scratch_state_dir(ini: Path) -> Path:
+    """Where the embedded server for scratch databases is: this project's own, and in the home for any other project.
+
+    Another project's folder is not ours to put a server into.
+    """
+    return state_dir(ini) if ini.absolute() == own_config() else default_state_dir(None)
+
+
 def _server(
     stack: ExitStack,
     live: Snapshot | None,
     live_target: Target | None,
     scratch_url: str | None,
     pg_bindir: Path | None,
-    state_dir: Path,
+    folder: Path,
 ) -> tuple[Target, bool]:
     if scratch_url:
         target = Target.parse(scratch_url, "--scratch-url")
@@ -226,7 +235,7 @@ def _server(
                 hint="Name another database of that server, such as postgres; scratch databases are made beside it.",
             )
         return target, False
-    embedded = EmbeddedServer(state_dir)
+    embedded = EmbeddedServer(folder)
     if live_target is not None and live_target.url.query.get("host") == str(embedded.socket):
         return Target(embedded.url, "the embedded server"), True
     if pg_bindir is not None:
