@@ -42,7 +42,8 @@ def complete(autogen_context: AutogenContext, upgrade_ops: ops.UpgradeOps) -> No
         differences = _differences(autogen_context)
     except SchemaError as error:
         raise CommandError(f"{error.message.rstrip('.')}. {error.hint}".rstrip()) from error
-    merge(upgrade_ops, differences, autogen_context.dialect or sa.dialects.postgresql.dialect())
+    assert autogen_context.dialect is not None
+    merge(upgrade_ops, differences, autogen_context.dialect)
 
 
 def merge(upgrade_ops: ops.UpgradeOps, differences: Sequence[Difference], dialect: sa.Dialect) -> None:

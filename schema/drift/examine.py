@@ -185,7 +185,9 @@ def _standing(request: Request, excluded: set[str], examination: Examination) ->
     with connect(request.live, application_name="schemactl drift", autocommit=True) as connection:
         for table in excluded:
             try:
-                current |= {row[0] for row in connection.execute(f"SELECT version_num FROM {table}")}  # noqa: S608 - quoted where it was captured
+                # The name is quoted where it was captured.
+                rows = connection.execute(f"SELECT version_num FROM {table}")  # noqa: S608
+                current |= {row[0] for row in rows}
             except psycopg.errors.UndefinedTable:
                 continue
             except psycopg.errors.InsufficientPrivilege:

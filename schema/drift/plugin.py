@@ -1,8 +1,10 @@
 """Alembic's plugin: with it `alembic check` and `alembic revision --autogenerate` see what `schemactl drift` sees.
 
-One line in an env.py switches it on:
+One line in an env.py switches it on,
 
-    context.configure(..., autogenerate_plugins=["alembic.autogenerate.*", "~alembic.autogenerate.defaults", "schema.drift"])
+    autogenerate_plugins=["alembic.autogenerate.*", "~alembic.autogenerate.defaults", "schema.drift"],
+
+as an argument of context.configure().
 
 Alembic's comparison of defaults is left out because it runs a SELECT that some changes of type make fail; defaults are
 compared here. Alembic imports this module whenever it is imported itself, so all else is imported when it is needed.
