@@ -1,15 +1,14 @@
 """`schemactl drift` on this project: three ways, by hand, accepted, in every format."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from schema.cli.app import run as cli
 from tests.conftest import Server
 from tests.support.drift import plain
-from tests.support.foreign import schemactl
 from tests.support.history import ini as our_ini
 
 BY_HAND = """
@@ -28,17 +27,30 @@ def project(tmp_path: Path) -> Path:
 
 
 class Run:
-    def __init__(self, server: Server, ini: Path, cache: Path, url: str) -> None:
-        self.server, self.ini, self.cache, self.url = server, ini, cache, url
+    """Runs the command in this process, which saves the start of another for each of many."""
 
-    def __call__(self, *words: str, live: bool = True) -> tuple[int, str, str]:
-        named = ("--url", self.url) if live else ()
-        scratch = self.server.url("postgres")
-        done = schemactl("-c", str(self.ini), *named, *words, cache=self.cache, scratch=scratch)
-        return done.returncode, done.stdout, done.stderr
+    def __init__(
+        self,
+        server: Server,
+        ini: Path,
+        cache: Path,
+        url: str,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        self.ini, self.url, self.capsys = ini, url, capsys
+        monkeypatch.setenv("SCHEMACTL_SCRATCH_URL", server.url("postgres"))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+        monkeypatch.chdir(ini.parent)
 
-    def json(self, *words: str, live: bool = True) -> tuple[int, dict]:
-        code, output, messages = self("--format", "json", *words, live=live)
+    def __call__(self, *words: str, url: str | None = None, live: bool = True) -> tuple[int, str, str]:
+        self.capsys.readouterr()
+        code = cli(["-c", str(self.ini), *(("--url", url or self.url) if live else ()), *words])
+        output, messages = self.capsys.readouterr()
+        return code, output, messages
+
+    def json(self, *words: str, url: str | None = None, live: bool = True) -> tuple[int, dict]:
+        code, output, messages = self("--format", "json", *words, url=url, live=live)
         assert output, messages
         return code, json.loads(output)
 
@@ -46,7 +58,7 @@ class Run:
 @pytest.fixture
 def run(server: Server, project: Path, tmp_path_factory: pytest.TempPathFactory, head_database: str) -> Iterator[Run]:
     # One cache for the module: the history is replayed once per server.
-    yield Run(server, project, tmp_path_factory.getbasetemp(), head_database)
+    return Run(server, project, tmp_path_factory.getbasetemp(), head_database, capsys, monkeypatch)
 
 
 def change(run: Run, statements: str = BY_HAND) -> None:
@@ -158,7 +170,7 @@ def test_accepted_drift_is_silent_and_stale_entries_are_findings(run: Run, proje
 def test_an_acceptance_that_cannot_be_read_is_refused(run: Run, project: Path, text: str, problem: str) -> None:
     (project.parent / "pyproject.toml").write_text(text)
     code, report = run.json("drift")
-    assert (code, report["error"]["type"]) == (1, "ConfigError")
+    assert (code, report["error"]["type"]) == (2, "ConfigError")
     assert problem in report["error"]["message"]
 
 
@@ -183,7 +195,7 @@ def test_a_role_that_may_only_connect_is_enough(run: Run, server: Server) -> Non
     try:
         onlooker = run.url.replace("postgres@", "drift_onlooker@")
         assert onlooker != run.url
-        code, output, messages = Run(server, run.ini, run.cache, onlooker)("drift")
+        code, output, messages = run("drift", url=onlooker)
         assert code == 0, messages
         assert "may not read public.alembic_version" in output
         assert output.endswith("No drift between models, history and live.\n")
@@ -198,7 +210,7 @@ def test_a_catalog_that_may_not_be_read_is_named(run: Run, server: Server) -> No
         connection.execute("CREATE ROLE drift_shut_out LOGIN; REVOKE SELECT ON pg_catalog.pg_policy FROM PUBLIC")
     try:
         shut_out = run.url.replace("postgres@", "drift_shut_out@")
-        code, report = Run(server, run.ini, run.cache, shut_out).json("drift")
+        code, report = run.json("drift", url=shut_out)
         assert (code, report["error"]["type"]) == (1, "PrivilegeError")
         assert "pg_policy" in report["error"]["message"]
     finally:

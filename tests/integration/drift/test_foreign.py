@@ -127,7 +127,7 @@ def test_a_history_that_fails_is_named_and_the_rest_compared(server: Server, tmp
 def test_an_env_that_raises_is_a_fault_with_its_path(server: Server, tmp_path: Path) -> None:
     ini = write_project(tmp_path / "project", env="raise RuntimeError('no settings module')\n")
     code, report, _ = drift(ini, tmp_path, server, "drift")
-    assert code == 1
+    assert code == 2
     assert report["error"]["type"] == "ConfigError"
     assert "alembic/env.py failed: RuntimeError: no settings module" in report["error"]["message"]
 
