@@ -148,7 +148,7 @@ def _read_live(target: Target) -> Snapshot:
 def _history(request: Request, workshop: Workshop, examination: Examination) -> History | None:
     try:
         return replay(request.project, workshop, report=request.report)
-    except RevisionError as error:
+    except (RevisionError, ConfigError) as error:
         examination.faults.append(error)
         return None
 
@@ -168,7 +168,8 @@ def _models(
     try:
         models = stack.enter_context(made_models(workshop, metadata, extensions_of=other))
     except (ModelsError, ConfigError) as error:
-        examination.faults.append(error)
+        if error.message not in {fault.message for fault in examination.faults}:
+            examination.faults.append(error)
         return configurations, None
     if models.extensions:
         examination.notes.append(
@@ -202,8 +203,8 @@ def _standing(request: Request, excluded: set[str], examination: Examination) ->
         return ()
     if pending and current:
         examination.notes.append(
-            f"The database is at {', '.join(sorted(current))}; {len(pending)} later revisions are pending, so what they "
-            "change is listed as drift too: `schemactl upgrade` first."
+            f"The database is at {', '.join(sorted(current))}; {len(pending)} later revisions are pending, so what "
+            "they change is listed as drift too: `schemactl upgrade` first."
         )
     return tuple(sorted(current))
 

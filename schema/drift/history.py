@@ -11,7 +11,7 @@ from typing import Any
 
 from schema.drift.capture import redirected
 from schema.drift.workshop import Workshop
-from schema.errors import RevisionError, SchemaError
+from schema.errors import ConfigError, RevisionError, SchemaError
 from schema.migrate.project import Project
 from schema.migrate.runner import Step, upgrade
 from schema.pg.catalog import Key, Kind, Snapshot, read_snapshot
@@ -65,7 +65,7 @@ def _run(project: Project, target: Target, touched: dict[Key, str]) -> None:
 
         try:
             upgrade(project, target, "heads", on_step=note)
-        except RevisionError:
+        except (RevisionError, ConfigError):
             raise
         except SchemaError as error:
             raise RevisionError(f"the history cannot be replayed: {error.message}", hint=error.hint) from error

@@ -92,7 +92,9 @@ def _others(version: int) -> str:
     parts = (
         f"""SELECT i.type, i.identity, coalesce({definition}, ''), {comment(catalog, "o.oid")}
         FROM {catalog} AS o CROSS JOIN LATERAL pg_identify_object('{catalog}'::regclass, o.oid, 0) AS i
-        WHERE o.oid >= {FIRST_USER_OID} AND {not_extension(catalog, "o.oid")}"""
+        WHERE o.oid >= {FIRST_USER_OID} AND {not_extension(catalog, "o.oid")} AND NOT EXISTS (
+            SELECT FROM pg_depend AS made WHERE made.deptype = 'i' AND made.classid = '{catalog}'::regclass
+                AND made.objid = o.oid)"""
         for catalog, definition in _DEFINITIONS.items()
     )
     return " UNION ALL ".join(parts)

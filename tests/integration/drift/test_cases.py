@@ -9,9 +9,11 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from schema.drift.compare import compare
 from schema.drift.judge import Judge
+from schema.drift.repair import repair
 from schema.pg.catalog import Snapshot, read_snapshot
 from tests.support.drift import DATA, plain
 
@@ -62,18 +64,36 @@ def test_every_case_has_an_expectation() -> None:
     assert all(EXPECTED.values())
 
 
+BY_HAND = {
+    "ty_array_elem",  # the default has to go before the type can change
+    "ty_jsonb_json",
+    "g_expr",
+    "g_expr_paren",
+    "en_added_mid",  # a label cannot be removed
+    "xt_version",  # the catalog was changed by hand
+    "db_fdw",
+    "p18_fk_not_enforced",
+}
+"""Changes that the suggested statements alone do not undo."""
+
+
 @pytest.mark.parametrize("case", CASES["mutations"], ids=lambda case: case["id"])
-def test_the_other_way_round_it_is_the_same_objects(
-    case: dict, major: str, connection: psycopg.Connection, baseline_snapshot: Snapshot
+def test_the_suggested_repair_undoes_the_change(
+    case: dict, major: str, connection: psycopg.Connection, baseline_snapshot: Snapshot, judge: Judge
 ) -> None:
     if int(major) < case.get("min_major", 0):
         pytest.skip(f"PostgreSQL {case['min_major']} and newer only")
     with connection.transaction(force_rollback=True):
         connection.execute(case["sql"])
-        changed = read_snapshot(connection)
-    there = compare(baseline_snapshot, changed)
-    back = compare(changed, baseline_snapshot)
-    assert [(each.wanted, each.found) for each in there if each.change == "changed"] == [
-        (each.found, each.wanted) for each in back if each.change == "changed"
-    ]
-    assert len(there) == len(back)
+        differences = compare(baseline_snapshot, read_snapshot(connection))
+        repairs = [repair(each) for each in differences]
+        if case["id"] in BY_HAND:
+            return
+        assert all(each.statements for each in repairs)
+        database = sql.Identifier(connection.info.dbname).as_string()
+        for statement in (statement for each in repairs for statement in each.statements):
+            # A transaction takes no CONCURRENTLY, and the database's name is psql's to fill in.
+            plain_statement = statement.replace(" CONCURRENTLY", "").replace(':"DBNAME"', database)
+            connection.execute(sql.SQL(plain_statement))
+        left = compare(baseline_snapshot, read_snapshot(connection), judge=judge)
+    assert [each.title for each in left if each.equivalent is None and each.attribute != "column order"] == []

@@ -56,7 +56,14 @@ class Run:
 
 
 @pytest.fixture
-def run(server: Server, project: Path, tmp_path_factory: pytest.TempPathFactory, head_database: str) -> Iterator[Run]:
+def run(
+    server: Server,
+    project: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    head_database: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Run:
     # One cache for the module: the history is replayed once per server.
     return Run(server, project, tmp_path_factory.getbasetemp(), head_database, capsys, monkeypatch)
 
