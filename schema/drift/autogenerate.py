@@ -28,6 +28,8 @@ from schema.pg.catalog import Key, Kind, Snapshot, read_snapshot
 from schema.pg.connect import connect
 from schema.pg.target import Target
 
+_ORDER = {kind: rank for rank, kind in enumerate(Kind)}
+
 
 def complete(autogen_context: AutogenContext, upgrade_ops: ops.UpgradeOps) -> None:
     """Make the operations say every difference between the models and the live database, and nothing else.
@@ -52,7 +54,35 @@ def merge(upgrade_ops: ops.UpgradeOps, differences: Sequence[Difference], dialec
     by_key = {each.key: [other for other in differences if other.key == each.key] for each in differences}
     covered: set[int] = set()
     upgrade_ops.ops[:] = _kept(upgrade_ops.ops, namer, by_key, covered)
-    upgrade_ops.ops += [DriftOp(each) for each in differences if id(each) not in covered]
+    added = [each for each in differences if id(each) not in covered]
+    needed = [each for each in added if each.change is Change.MISSING and _ORDER[each.kind] < _ORDER[Kind.TABLE]]
+    renamed = [each for each in added if each.change is Change.RENAMED]
+    # A reflected index or constraint has the names of before: it is dropped before they change, and, since a downgrade
+    # is the reverse, made anew after they have changed back.
+    removed, rest = _split(upgrade_ops.ops) if renamed else ([], upgrade_ops.ops)
+    upgrade_ops.ops[:] = [
+        *(DriftOp(each) for each in needed),
+        *removed,
+        *(DriftOp(each) for each in renamed),
+        *rest,
+        *(DriftOp(each) for each in added if each not in needed and each not in renamed),
+    ]
+
+
+def _split(
+    operations: Sequence[ops.MigrateOperation],
+) -> tuple[list[ops.MigrateOperation], list[ops.MigrateOperation]]:
+    """The operations that drop indexes and constraints, and the others."""
+    removed: list[ops.MigrateOperation] = []
+    rest: list[ops.MigrateOperation] = []
+    for operation in operations:
+        if isinstance(operation, ops.ModifyTableOps):
+            for part, into in zip(_split(operation.ops), (removed, rest), strict=True):
+                if part:
+                    into.append(ops.ModifyTableOps(operation.table_name, part, schema=operation.schema))
+        else:
+            (removed if isinstance(operation, ops.DropIndexOp | ops.DropConstraintOp) else rest).append(operation)
+    return removed, rest
 
 
 def _differences(autogen_context: AutogenContext) -> list[Difference]:

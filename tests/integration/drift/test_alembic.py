@@ -20,7 +20,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 metadata = sa.MetaData()
-billing = sa.MetaData()
+billing = sa.MetaData(naming_convention={"ck": "ck_%(table_name)s_%(constraint_name)s"})
+item = sa.Table(
+    "item", billing,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.CheckConstraint("id > 0", name="a_name_that_is_far_longer_than_the_sixty_three_bytes_that_are_kept"),
+)
 order = sa.Table(
     "order", metadata,
     sa.Column("id", sa.Integer, primary_key=True),
@@ -29,7 +34,6 @@ order = sa.Table(
     sa.Column("is_open", sa.Boolean, server_default=sa.text("true")),
     sa.Column("state", sa.String(20)),
     sa.CheckConstraint("state IN ('new', 'done')", name="order_state"),
-    sa.CheckConstraint("id > 0", name="a_name_that_is_far_longer_than_the_sixty_three_bytes_which_postgresql_keeps"),
     sa.CheckConstraint("id < 1000000"),
     sa.Index("ix_order_open", "state", postgresql_where=sa.text("is_open")),
 )
@@ -45,9 +49,10 @@ class Project:
             models=MODELS,
             options=f"autogenerate_plugins={plugins}",
             revisions={},
-            ini=f"file_template = %%(slug)s\nsqlalchemy.url = {url}".replace("sqlalchemy.url", "unused"),
+            ini="file_template = %%(slug)s",
         )
-        self.ini.write_text(self.ini.read_text().replace("driver://user:pass@localhost/dbname", url))
+        quoted = url.replace("%", "%%")
+        self.ini.write_text(self.ini.read_text().replace("driver://user:pass@localhost/dbname", quoted))
         for path in (folder / "alembic/versions").iterdir():
             path.unlink()
         self.environment = {
@@ -87,7 +92,8 @@ def project(server: Server, tmp_path: Path) -> Iterator[Project]:
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     namespace: dict[str, sa.MetaData] = {}
     exec(compile(MODELS, "models", "exec"), namespace)
-    namespace["metadata"].create_all(engine)
+    for metadata in ("metadata", "billing"):
+        namespace[metadata].create_all(engine)
     yield made
     drop(url)
 
@@ -100,14 +106,16 @@ def test_a_clean_project_stays_clean(project: Project) -> None:
 
 def test_a_change_of_type_that_makes_alembic_fail_is_reported(project: Project) -> None:
     project.sql(
-        "ALTER TABLE \"order\" ALTER payload DROP DEFAULT, ALTER payload TYPE json, ALTER payload SET DEFAULT '{}'::json;"
-        "ALTER TABLE \"order\" ALTER tags DROP DEFAULT, ALTER tags TYPE varchar(9)[], ALTER tags SET DEFAULT '{}'"
+        'ALTER TABLE "order" ALTER payload DROP DEFAULT, ALTER payload TYPE json;'
+        """ALTER TABLE "order" ALTER payload SET DEFAULT '{}'::json;"""
+        'ALTER TABLE "order" ALTER tags DROP DEFAULT, ALTER tags TYPE varchar(9)[];'
+        """ALTER TABLE "order" ALTER tags SET DEFAULT '{}'"""
     )
     done = project("check")
-    assert "New upgrade operations detected" in done.stderr
+    assert "New upgrade operations detected" in done.stdout
     assert "Traceback" not in done.stderr
-    assert "'payload'" in done.stderr
-    assert """('drift', 'column', 'public."order".tags', 'default'""" in done.stderr
+    assert "'payload'" in done.stdout
+    assert """('drift', 'column', 'public."order".tags', 'default'""" in done.stdout
 
 
 def test_what_means_the_same_is_no_operation(project: Project) -> None:
@@ -121,14 +129,14 @@ def test_a_revision_repairs_and_its_downgrade_undoes(project: Project) -> None:
         'ALTER TABLE "order" DROP CONSTRAINT order_state; DROP INDEX ix_order_open;'
         'CREATE INDEX ix_order_open ON "order" (state) WHERE NOT is_open;'
         "ALTER TABLE \"order\" RENAME state TO status; COMMENT ON INDEX ix_order_open IS 'by hand';"
-        "CREATE FUNCTION helper(text) RETURNS text LANGUAGE sql AS $$SELECT 'a:b' || $1$$"
+        "CREATE FUNCTION helper(text) RETURNS text LANGUAGE sql AS $$SELECT 'a :b' || $1$$"
     )
     text = project.revision("repair")
     assert "op.execute('ALTER TABLE public.\"order\" RENAME COLUMN status TO state')" in text
     assert "drop_column" not in text
     assert 'ALTER TABLE public."order" ADD CONSTRAINT order_state CHECK' in text
     assert "op.execute('DROP ROUTINE public.helper(text)')" in text
-    assert "'a\\\\:b'" in text or "a\\\\:b" in text
+    assert r"a \\:b" in text
     for words in (("upgrade", "head"), ("check",), ("downgrade", "base"), ("upgrade", "head"), ("check",)):
         done = project(*words)
         assert done.returncode == 0, (words, done.stderr)
@@ -136,7 +144,7 @@ def test_a_revision_repairs_and_its_downgrade_undoes(project: Project) -> None:
     with psycopg.connect(plain(project.url)) as connection:
         row = connection.execute("SELECT pg_get_functiondef('helper(text)'::regprocedure)").fetchone()
         assert row is not None
-        assert "'a:b'" in row[0]
+        assert "'a :b'" in row[0]
 
 
 def test_what_loses_data_is_written_as_a_comment(project: Project) -> None:
@@ -154,5 +162,5 @@ def test_models_that_cannot_be_made_fail_the_check(project: Project) -> None:
     path.write_text(path.read_text().replace("id > 0", "no_such(id)"))
     done = project("check")
     assert done.returncode != 0
-    assert "the models cannot be created in an empty database" in done.stderr
+    assert "the models cannot be created in an empty database" in done.stdout
     assert "Traceback" not in done.stderr
