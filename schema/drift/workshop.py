@@ -87,6 +87,7 @@ class Workshop:
         Each time one is lacking the attempt is undone and begins anew. The roles go when the block ends.
         """
         made: list[str] = []
+        asked = 0
         try:
             while True:
                 try:
@@ -94,17 +95,27 @@ class Workshop:
                     break
                 except Exception as error:
                     undo()
-                    role = unknown_role(error) if self.ours and len(made) < _MOST_ROLES else None
-                    if role is None or role in made:
+                    role = unknown_role(error) if self.ours else None
+                    asked += 1
+                    if role is None or asked > _MOST_ROLES:
                         raise
-                    self._execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
-                    made.append(role)
+                    made += self._made_role(role)
             yield done
         finally:
             for role in made:
                 # Another run may use it: then that one's end removes it, or nothing does.
                 with suppress(DatabaseError):
                     self._execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
+
+    def _made_role(self, role: str) -> list[str]:
+        try:
+            self._execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
+        except DatabaseError as error:
+            # Another run was faster: then it is that one's to remove.
+            if not isinstance(error.__cause__, psycopg.errors.DuplicateObject | psycopg.errors.UniqueViolation):
+                raise
+            return []
+        return [role]
 
     def _kept(self, stack: ExitStack) -> tuple[Target, sa.Connection] | None:
         name = f"schemactl_drift_{hashlib.sha256(repr(self.like).encode()).hexdigest()[:12]}"

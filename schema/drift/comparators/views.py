@@ -45,10 +45,11 @@ class ViewComparator(Comparator):
         return [f"ALTER {_noun(found)} {found.identity} RENAME TO {wanted.name}"]
 
     def altered(self, wanted: View, found: View, attribute: str) -> list[str]:
-        """Drop it and make it again, or ALTER it."""
+        """Replace or ALTER it; a materialised view would lose its indexes."""
         match attribute:
-            case "definition" | "materialized":
-                return self.dropped(found) + self.created(wanted)
+            case "definition" if not wanted.materialized and not found.materialized:
+                # Keeps what was granted on it; the server refuses when columns went or changed.
+                return [_create(wanted, wanted.definition).replace("CREATE ", "CREATE OR REPLACE ", 1)]
             case "options":
                 return set_options(_noun(wanted), wanted.identity, wanted.options, found.options)
             case "comment":

@@ -22,20 +22,12 @@ def baseline(server: Server) -> Iterator[str]:
             if exists is None:
                 try:
                     connection.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
-                except psycopg.errors.UniqueViolation:
+                except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateObject):
                     pass  # another worker was faster
     url = clone(server.url("postgres"), "template0")
     engine = sa.create_engine(url)
     baseline_models().metadata.create_all(engine)
     engine.dispose()
-    yield url
-    drop(url)
-
-
-@pytest.fixture
-def database(baseline: str) -> Iterator[str]:
-    """URL of a fresh copy of the baseline."""
-    url = clone(baseline, str(sa.make_url(baseline).database))
     yield url
     drop(url)
 

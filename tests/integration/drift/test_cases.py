@@ -73,6 +73,10 @@ BY_HAND = {
     "xt_version",  # the catalog was changed by hand
     "db_fdw",
     "p18_fk_not_enforced",
+    "t_extra_schema",  # dropping a schema that holds something takes more than a suggestion
+    "uq_to_index",  # the index has the constraint's name
+    "co_column",  # a view uses the column
+    "mv_changed",
 }
 """Changes that the suggested statements alone do not undo."""
 
@@ -86,7 +90,8 @@ def test_the_suggested_repair_undoes_the_change(
     with connection.transaction(force_rollback=True):
         connection.execute(case["sql"])
         differences = compare(baseline_snapshot, read_snapshot(connection))
-        repairs = [repair(each) for each in differences]
+        # What is too much goes last: something else may still need it.
+        repairs = [repair(each) for each in sorted(differences, key=lambda each: each.change == "extra")]
         if case["id"] in BY_HAND:
             return
         assert all(each.statements for each in repairs)
