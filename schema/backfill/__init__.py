@@ -1,0 +1,1 @@
+"""Data that a revision cannot write: jobs say what, the engine how, the ledger how far."""
