@@ -131,6 +131,11 @@ def own_config() -> Path:
     return packed if packed.is_file() else package.parent / INI
 
 
+def state_dir(ini: Path) -> Path:
+    """Folder of a project's embedded server; for an installed wheel's own history it is in the home folder."""
+    return ini.absolute().parent / ".schemactl"
+
+
 def ini_option(config: Config, name: str) -> str | None:
     """Read an option of the ini's main section; None when it is missing or empty.
 

@@ -66,7 +66,7 @@ def upgrade(
     """
     return _Runner(project, target, on_step, report).run(
         destination,
-        lambda heads: project.script._upgrade_revs(destination, heads),  # type: ignore[arg-type]  # noqa: SLF001
+        lambda heads: project.script._upgrade_revs(destination, heads),  # noqa: SLF001
     )
 
 
@@ -81,7 +81,7 @@ def downgrade(
     """Downgrade a database; like `upgrade`."""
     return _Runner(project, target, on_step, report).run(
         destination,
-        lambda heads: project.script._downgrade_revs(destination, heads),  # type: ignore[arg-type]  # noqa: SLF001
+        lambda heads: project.script._downgrade_revs(destination, heads),  # noqa: SLF001
     )
 
 
@@ -147,10 +147,12 @@ class _Runner:
         if known is not None and type(known) is not DatabaseError:
             kind = type(known)
         if isinstance(known, LockTimeoutError):
-            hint = "A transaction holds one of its tables; run the command again, at a quieter time if it happens often."
+            hint = (
+                "A transaction holds a table it needs: run the command again, at a quieter time if that happens often."
+            )
         elif isinstance(cause, psycopg.Error) and cause.sqlstate in DUPLICATE_OBJECTS and not self.before:
             hint = (
-                "The database has no version table, yet something of this history's is in it. If the schema was made "
+                "No revision is recorded in the database, yet something of this history is in it. If the schema was made "
                 "another way, `alembic stamp REVISION` says where it stands; else use an empty database."
             )
         message = known.message if known is not None else f"{type(error).__name__}: {error}"

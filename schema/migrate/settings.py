@@ -17,10 +17,10 @@ from alembic.util import CommandError
 
 from schema.errors import ConfigError, SchemaError
 from schema.migrate.lock import only_runner
-from schema.migrate.project import ini_option
+from schema.migrate.project import INI, ini_option, state_dir
 from schema.pg.connect import engine
 from schema.pg.errors import translate
-from schema.pg.target import Target, default_state_dir, resolve_target
+from schema.pg.target import Target, resolve_target
 
 ATTRIBUTE: Final = "schemactl"
 """Key of the `Caller` in `Config.attributes`; without it the environment runs for plain `alembic`."""
@@ -96,7 +96,7 @@ def ini_target(config: Config) -> Target:
     return resolve_target(
         None,
         ini_url=ini_option(config, "sqlalchemy.url"),
-        state_dir=default_state_dir(Path(config.config_file_name or "alembic.ini")),
+        state_dir=state_dir(Path(config.config_file_name or INI)),
         pg_bindir=Path(bindir) if bindir else None,
     )
 
@@ -104,13 +104,12 @@ def ini_target(config: Config) -> Target:
 def _online(config: Config, caller: Caller | None, metadata: sa.MetaData) -> None:
     settings = RunSettings.read(config)
     if caller is None:
-        target, report = ini_target(config), log.info
-        report("Database: %s (from %s)", target.masked, target.source)
-    else:
-        target, report = caller.target, caller.report
+        caller = Caller(ini_target(config), log.info)
+        log.info("Database: %s (from %s)", caller.target.masked, caller.target.source)
+    target = caller.target
     with ExitStack() as stack:
         if _changes_database():
-            stack.enter_context(only_runner(target, wait_s=settings.runner_wait_s, report=report))
+            stack.enter_context(only_runner(target, wait_s=settings.runner_wait_s, report=caller.report))
         made = engine(
             target,
             application_name="schemactl migrate",
