@@ -1,6 +1,7 @@
 """The ledger: which runs there are, who works on which key range, and how far each has come.
 
-Every function is one short transaction of its own, but for `fenced` and `advance`, which belong to the batch's.
+Every function is one short transaction of its own, but for `fenced`, `advance` and `begin_closed`, which belong to
+the caller's.
 A claim is a lease with a fence number, not a lock of the session, so that it works behind a connection pooler.
 """
 
@@ -9,10 +10,10 @@ import socket
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from psycopg import Connection, sql
@@ -43,7 +44,7 @@ class Run:
     desired_state: str
     settings: Mapping[str, Any]
     totals: Mapping[str, int]
-    """Sums over the chunks that are done with; complete once the run is."""
+    """Sums over the chunks; empty until the run is complete."""
     last_error: str | None
     created_at: datetime
     updated_at: datetime
@@ -64,26 +65,25 @@ class Chunk:
     fence: int
     lease_expires_at: datetime | None
     totals: Mapping[str, int]
+    updated_at: datetime
     desired_state: str
     """Of the run."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the range is worked through."""
+        return self.state == ChunkState.DONE
 
 
 _CHUNK = sql.SQL(
     "c.run_id, c.number, c.upper, coalesce(c.cursor, c.lower) AS cursor, c.state, c.owner, c.fence,"
-    " c.lease_expires_at, c.totals, r.desired_state"
+    " c.lease_expires_at, c.totals, c.updated_at, r.desired_state"
 )
 
 
-@dataclass(frozen=True)
-class Owner:
-    """A worker: which host, which process, and a word that tells it from one that had the same number before."""
-
-    place: str = field(default_factory=lambda: _place())
-    pid: int = field(default_factory=os.getpid)
-    word: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
-
-    def __str__(self) -> str:
-        return f"{self.place} pid {self.pid} {self.word}"
+def new_owner() -> str:
+    """Name this worker: host, process, and a word that tells it from one that had the same number before."""
+    return f"{_place()} pid {os.getpid()} {uuid.uuid4().hex[:8]}"
 
 
 def begin(connection: Connection[Row], job: str, settings: Mapping[str, Any]) -> Run:
@@ -105,6 +105,15 @@ def begin(connection: Connection[Row], job: str, settings: Mapping[str, Any]) ->
     run = latest(connection, job)
     assert run is not None
     return run
+
+
+def begin_closed(connection: Connection[Row], job: str) -> UUID:
+    """Make a run that is over already, in the caller's transaction, for a dry run's rejects; return its id."""
+    row = connection.execute(
+        "INSERT INTO backfill_runs (job, state) VALUES (%s, %s) RETURNING id", (job, RunState.COMPLETE)
+    ).fetchone()
+    assert row is not None
+    return cast("UUID", row[0])
 
 
 def latest(connection: Connection[Row], job: str) -> Run | None:
@@ -130,7 +139,7 @@ def chunks(connection: Connection[Row], run_id: UUID) -> list[Chunk]:
         ).fetchall()
 
 
-def claim(connection: Connection[Row], run_id: UUID, owner: Owner, lease: timedelta) -> Chunk | None:
+def claim(connection: Connection[Row], run_id: UUID, owner: str, lease: timedelta) -> Chunk | None:
     """Take a chunk that nobody works on, or None when every one is done or somebody else's.
 
     Free are those never claimed or given back, those whose lease ran out, and those whose owner is a dead process of
@@ -148,7 +157,7 @@ def claim(connection: Connection[Row], run_id: UUID, owner: Owner, lease: timede
                 "  ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED)"
                 " RETURNING {}"
             ).format(_CHUNK),
-            {"run": run_id, "owner": str(owner), "lease": lease, "dead": dead},
+            {"run": run_id, "owner": owner, "lease": lease, "dead": dead},
         ).fetchone()
 
 
@@ -177,29 +186,23 @@ def advance(
     chunk: Chunk,
     *,
     cursor: str | None,
-    written: Mapping[str, int],
+    totals: Mapping[str, int],
     lease: timedelta,
     done: bool,
-) -> Mapping[str, int]:
-    """Move the fenced chunk's cursor, add to its totals, renew its lease; return the totals."""
-    totals = {name: chunk.totals.get(name, 0) + written.get(name, 0) for name in {**chunk.totals, **written}}
+) -> None:
+    """Move the fenced chunk's cursor, set its totals and renew its lease, or close it. A None cursor stays."""
+    state = ChunkState.DONE if done else ChunkState.CLAIMED
     connection.execute(
         "UPDATE backfill_chunks SET cursor = coalesce(%s, cursor), totals = %s, state = %s, attempts = 0,"
         " last_sqlstate = NULL, lease_expires_at = clock_timestamp() + %s, updated_at = now()"
         " WHERE run_id = %s AND number = %s",
-        (
-            cursor,
-            Jsonb(totals),
-            ChunkState.DONE if done else ChunkState.CLAIMED,
-            lease,
-            chunk.run_id,
-            chunk.number,
-        ),
+        (cursor, Jsonb(totals), state, lease, chunk.run_id, chunk.number),
     )
-    return totals
 
 
-def release(connection: Connection[Row], claimed: Chunk, *, error: str | None = None, sqlstate: str | None = None) -> None:
+def release(
+    connection: Connection[Row], claimed: Chunk, *, error: str | None = None, sqlstate: str | None = None
+) -> None:
     """Give a chunk back, so that the next worker need not wait for its lease; nothing if it is no longer ours."""
     with connection.transaction():
         connection.execute(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from psycopg import Connection
 
-from schema.backfill.engine import key_ranges
+from schema.backfill import keyset
 from schema.backfill.job import Finding, Job, Row
 
 RANGE_SIZE = 2000
@@ -38,7 +38,7 @@ class Survey:
 def plan(connection: Connection[Row], job: Job, *, advance: Callable[[int], None] = lambda _: None) -> Survey:
     """Count what a run would write, and find what an operator should look at before."""
     survey = Survey()
-    for keys in key_ranges(connection, job.parent, RANGE_SIZE):
+    for keys in keyset.walk(connection, job.parent, RANGE_SIZE):
         with connection.transaction():
             _read_only(connection)
             preview = job.preview(connection, keys)
@@ -52,7 +52,7 @@ def plan(connection: Connection[Row], job: Job, *, advance: Callable[[int], None
 def verify(connection: Connection[Row], job: Job, *, advance: Callable[[int], None] = lambda _: None) -> Survey:
     """Hold every parent row's outcome against the rules. Each range is one statement, so one snapshot."""
     survey = Survey()
-    for keys in key_ranges(connection, job.parent, RANGE_SIZE):
+    for keys in keyset.walk(connection, job.parent, RANGE_SIZE):
         with connection.transaction():
             _read_only(connection)
             findings = job.verify(connection, keys)

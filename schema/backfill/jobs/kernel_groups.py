@@ -1,7 +1,7 @@
 """The job that gives existing sessions their kernel groups; docs/backfill.md says by which rules."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from psycopg import Connection
@@ -10,12 +10,11 @@ from schema.backfill.job import Finding, Key, Parent, Preview, Row
 from schema.backfill.jobs import kernel_groups_sql as statements
 
 
-@dataclass(frozen=True)
 class KernelGroups:
     """One group per session and role, its slots and environ, and the links from the kernels."""
 
-    name: str = "kernel_groups"
-    parent: Parent = Parent(table="sessions", key="id", key_type="uuid")
+    name: Final = "kernel_groups"
+    parent: Final = Parent(table="sessions", key="id", key_type="uuid")
 
     def write(self, connection: Connection[Row], run_id: UUID, keys: Sequence[Key]) -> Mapping[str, int]:
         """Write the sessions' groups and link their kernels.

@@ -30,8 +30,6 @@ MEMBERS: Final = """
 WITHOUT_GROUP: Final = "NOT EXISTS (SELECT FROM existing AS e WHERE e.session_id = m.session_id AND e.role = m.role)"
 WITH_GROUP: Final = "EXISTS (SELECT FROM existing AS e WHERE e.session_id = m.session_id AND e.role = m.role)"
 
-_ENTRY_ROLE = "CASE WHEN jsonb_typeof(e.entry) = 'object' AND jsonb_typeof(e.entry -> 'role') = 'string' THEN e.entry ->> 'role' END"
-
 _VALID_KEY = f"length(key) <= {ENVIRON_KEY_MAX_LENGTH} AND key ~ '{ENVIRON_KEY_PATTERN}'"
 
 # A CASE is evaluated in order, so the cast sees numbers only.
@@ -72,7 +70,9 @@ def spec_ctes(roles: str) -> str:
         FROM session AS s
         CROSS JOIN LATERAL jsonb_array_elements(CASE WHEN jsonb_typeof(s.groups) = 'array' THEN s.groups END)
             WITH ORDINALITY AS e (entry, place)
-        CROSS JOIN LATERAL (SELECT {_ENTRY_ROLE} COLLATE "C") AS named (role)
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN jsonb_typeof(e.entry -> 'role') = 'string' THEN e.entry ->> 'role' END COLLATE "C"
+        ) AS named (role)
     ),
     asked AS MATERIALIZED (
         SELECT r.session_id, r.role, r.kernel_id, r.image_id, r.startup_command, r.preopen_ports,

@@ -1,4 +1,4 @@
-"""SQL statements of the kernel-group job. Parameters: `keys`, session ids; `run`, the run's id; `kernels`, kernel ids."""
+"""SQL statements of the kernel-group job. Parameters: `keys`, session ids; `run`, a run's id; `kernels`, their ids."""
 
 from typing import Final
 
@@ -149,7 +149,8 @@ SELECT 'empty', g.session_id, g.role, 'group ' || g.id, true
 FROM existing AS g
 WHERE NOT EXISTS (SELECT FROM kernels AS k WHERE k.kernel_group_id = g.id)
 UNION ALL
-SELECT CASE WHEN c.fails THEN 'spec' ELSE 'differs' END, d.session_id, d.role, string_agg(d.detail, ', ' ORDER BY d.detail), c.fails
+SELECT CASE WHEN c.fails THEN 'spec' ELSE 'differs' END, d.session_id, d.role,
+       string_agg(d.detail, ', ' ORDER BY d.detail), c.fails
 FROM difference AS d
 JOIN compared AS c ON c.session_id = d.session_id AND c.role = d.role
 GROUP BY c.fails, d.session_id, d.role
