@@ -3,6 +3,7 @@
 import click
 
 from schema.cli.context import App, Result, pass_app
+from schema.cli.database import target
 
 PROFILES = ("eras", "clean")
 """Values of `schema.seed.Profile`, whose package is too heavy to import for a help text; a test compares them."""
@@ -30,13 +31,13 @@ def command(app: App, sessions: int, seed_: int, profile: str) -> None:
     Another --seed adds another tenant with sessions of its own. A seed that is in the database is refused, also
     when it was interrupted: a run commits 2,000 sessions at a time and cannot be continued.
     """
-    from schema.cli.database import target
     from schema.cli.progress import progress
     from schema.pg.connect import connect
     from schema.seed import Profile, seed
 
+    where = target(app)
     done = 0
-    with connect(target(app)) as connection, progress(app, "Seeding", sessions) as advance:
+    with connect(where) as connection, progress(app, "Seeding", sessions) as advance:
 
         def committed(count: int) -> None:
             nonlocal done
@@ -52,10 +53,11 @@ def command(app: App, sessions: int, seed_: int, profile: str) -> None:
     lines = [f"{table:<24} {count:>12,}" for table, count in report.rows.items()]
     lines.append(f"{report.elapsed_s:.1f} s, {rate:,.0f} sessions/s")
     data = {
+        "database": {"url": where.masked, "source": where.source},
         "sessions": sessions,
         "seed": seed_,
         "profile": profile,
         "rows": dict(report.rows),
-        "elapsed_s": round(report.elapsed_s, 3),
+        "seconds": round(report.elapsed_s, 3),
     }
     app.finish(Result(data=data, text="\n".join(lines)))

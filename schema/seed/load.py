@@ -102,7 +102,8 @@ def _write_cluster(connection: psycopg.Connection, seed: int, rows: dict[str, in
     missing = [table for table in COLUMNS if table not in present and table not in _LATER_TABLES]
     if missing:
         raise DatabaseError(
-            f"the database lacks {', '.join(missing)}", hint="Run `schemactl upgrade` before `schemactl seed`."
+            f"the database lacks {len(missing)} tables of a cluster, {missing[0]} among them",
+            hint="Run `schemactl upgrade` before `schemactl seed`.",
         )
     tenant = tenant_rows(seed, cluster(seed, images()))
     rows["domains"] = _insert_missing(connection, "domains", tenant.pop("domains"))

@@ -1,7 +1,6 @@
 """The shapes that a seeded cluster has, counted in SQL."""
 
 import psycopg
-import pytest
 from psycopg.rows import dict_row
 
 from schema.models.status import TERMINAL_SESSION_STATUSES
@@ -133,12 +132,6 @@ DIVERGENT = f"""
         FROM kernels k WHERE session_id NOT IN ({BAD})) AS k
     GROUP BY session_id, cluster_role
     HAVING count(DISTINCT (image_id, startup_command, preopen_ports, environ, resource_opts, slots)) > 1"""
-
-
-@pytest.fixture
-def connection(head_database: str) -> psycopg.Connection:
-    with psycopg.connect(head_database.replace("+psycopg", "")) as connection:
-        yield connection
 
 
 def count(connection: psycopg.Connection, query: str) -> int:
