@@ -7,11 +7,10 @@ from typing import Final
 
 from schema.models.status import ClusterMode, KernelStatus, SessionStatus, SessionType
 from schema.seed import shapes
-from schema.seed.cluster import User
 from schema.seed.copytext import BLOCK_TABLES, NULL
 from schema.seed.drafting import Pools, draft
 from schema.seed.drafts import Era, KernelDraft, SessionDraft
-from schema.seed.lives import STARTS_AT, Life, life, stamp
+from schema.seed.lives import STARTS_AT, life, stamp
 from schema.seed.mistakes import DIVERGENCES, MISTAKES
 from schema.seed.profile import Profile
 from schema.seed.shapes import pick
@@ -94,47 +93,52 @@ class _Writer:
         mistake = MISTAKES[self.mistakes[index]] if index in self.mistakes else None
         diverges = mistake is None and index in self.divergences
         era = mistake.era if mistake else Era(bisect(_ERA_ENDS, position + (rng.random() - 0.5) * 0.06))
-        marked = diverges or mistake is not None
-        drafted = draft(rng, self.pools, era, course, marked=marked, replicas=diverges)
+        drafted = draft(
+            rng,
+            self.pools,
+            era,
+            course,
+            time_ordered=position >= _TIME_ORDERED_FROM,
+            marked=diverges or mistake is not None,
+            replicas=diverges,
+        )
         if mistake:
             mistake.spoil(drafted)
         elif diverges:
             DIVERGENCES[self.divergences[index]](drafted)
         elif course.status is SessionStatus.CANCELLED and rng.random() < 0.6:
             drafted.kernels = []
-        self._write(index, position >= _TIME_ORDERED_FROM, course, drafted)
+        self._write(index, drafted)
 
-    def _id(self, time_ordered: bool, milliseconds: int) -> str:
+    def _id(self, drafted: SessionDraft) -> str:
         bits = self.rng.getrandbits(122)
         low = bits & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
-        if time_ordered:
-            return f"{_EPOCH_MS + milliseconds:012x}7{bits >> 62 & 0xFFF:03x}{low:016x}"
+        if drafted.time_ordered:
+            return f"{_EPOCH_MS + drafted.life.created:012x}7{bits >> 62 & 0xFFF:03x}{low:016x}"
         return f"{bits >> 74:012x}4{bits >> 62 & 0xFFF:03x}{low:016x}"
 
-    def _write(self, index: int, time_ordered: bool, course: Life, drafted: SessionDraft) -> None:
-        rng, cluster = self.rng, self.pools.cluster
-        session_id = self._id(time_ordered, course.created)
+    def _write(self, index: int, drafted: SessionDraft) -> None:
+        rng, cluster, course = self.rng, self.pools.cluster, drafted.life
+        session_id = self._id(drafted)
         name = pick(rng, shapes.NAMES)
+        # The index makes the name unique, as that of a live session has to be.
         if course.live or rng.random() < 0.5:
             name = f"{name}-{index:x}"
         user = pick(rng, cluster.users)
-        if rng.random() < 0.01:
-            user = User(self._id(False, 0), user.access_key)
-        group = pick(rng, cluster.groups)
+        user_uuid = user.uuid if rng.random() > 0.01 else self._id(drafted)
+        owner = f"{cluster.domain}\t{pick(rng, cluster.groups)}\t{user_uuid}\t{user.access_key}"
+        kind = course.session_type.value
         size = len(drafted.kernels) or 1
         mode = ClusterMode.MULTI_NODE if size > 1 and rng.random() < 0.6 else ClusterMode.SINGLE_NODE
+        priority = 10 if rng.random() < 0.9 else 20
         options = drafted.options
         if not options:
             nested = drafted.era is Era.OPTIONS_NESTED
             options = f'{{"kernel_groups": [{", ".join([group.spell(nested) for group in drafted.groups])}]}}'
-        unrecorded = drafted.era is Era.KERNEL_LISTS and rng.random() < 0.05
-        created, started, terminated = stamp(course.created), stamp(course.started), stamp(course.terminated)
-        recorded = NULL if unrecorded else created
         script = pick(rng, shapes.SCRIPTS) if rng.random() < 0.05 else NULL
         command = drafted.kernels[0].command if drafted.kernels else NULL
-        owner = f"{cluster.domain}\t{group}\t{user.uuid}\t{user.access_key}"
-        kind = course.session_type.value
-        priority = 10 if rng.random() < 0.9 else 20
+        created, started, terminated = stamp(course.created), stamp(course.started), stamp(course.terminated)
+        recorded = NULL if drafted.era is Era.KERNEL_LISTS and rng.random() < 0.05 else created
         self.rows["sessions"].append(
             f"{session_id}\t{name}\t{kind}\t{course.status.value}\t{course.status_info or NULL}\t{mode.value}\t{size}\t"
             f"{priority}\t{owner}\t{drafted.pool.name}\t{drafted.environ}\t{options}\t{script}\t"
@@ -142,44 +146,31 @@ class _Writer:
             f"{course.result}\n"
         )
         head = f"{session_id}\t{name}\t{kind}\t{mode.value}\t{size}"
-        changed = terminated if terminated != NULL else started if started != NULL else created
+        changed = stamp(course.terminated or course.started or course.created)
         tail = (
             f"{script}\t{started}\t{terminated}\t{course.kernel_status.value}\t{changed}\t{recorded}\t{course.result}"
         )
-        old = drafted.era is Era.KERNEL_LISTS
-        # Old releases counted replicas neither by index nor by rank.
-        counted = not (old and rng.random() < 0.2)
-        image_known = not (old and rng.random() < 0.15)
         for rank, kernel in enumerate(drafted.kernels):
-            self._kernel(head, tail, owner, course, drafted, kernel, rank if counted else -1, image_known, time_ordered)
-        self._relations(session_id, time_ordered, course, created)
+            self._write_kernel(drafted, kernel, rank, head, owner, tail)
+        self._write_relations(session_id, drafted)
 
-    def _kernel(
-        self,
-        head: str,
-        tail: str,
-        owner: str,
-        course: Life,
-        drafted: SessionDraft,
-        kernel: KernelDraft,
-        rank: int,
-        image_known: bool,
-        time_ordered: bool,
+    def _write_kernel(
+        self, drafted: SessionDraft, kernel: KernelDraft, rank: int, head: str, owner: str, tail: str
     ) -> None:
-        rng = self.rng
-        kernel_id = self._id(time_ordered, course.created)
-        image = kernel.image
-        status = course.kernel_status
-        agent = NULL if status in _WITHOUT_AGENT else pick(rng, drafted.pool.agents)
+        """Add a kernel; `head`, `owner` and `tail` are what it shares with the session's others, in column order."""
+        rng, course, image = self.rng, drafted.life, kernel.image
+        kernel_id = self._id(drafted)
+        number, rank = (kernel.number, rank) if drafted.counted else (1, 0)
+        image_id = image.id if drafted.image_known else NULL
+        agent = NULL if course.kernel_status in _WITHOUT_AGENT else pick(rng, drafted.pool.agents)
         container = f"{rng.getrandbits(256):064x}" if course.started is not None else NULL
         stat = NULL
-        if status in _WITH_STATISTICS:
+        if course.kernel_status in _WITH_STATISTICS:
             before, after = pick(rng, self.pools.last_stats)
             stat = f"{before}{rng.getrandbits(40)}{after}"
-        number = kernel.number if rank >= 0 else 1
         self.rows["kernels"].append(
-            f"{kernel_id}\t{head}\t{kernel.role}\t{number}\t{max(rank, 0)}\t{kernel.role}{kernel.number}\t"
-            f"{drafted.pool.name}\t{agent}\t{owner}\t{image.canonical}\t{image.id if image_known else NULL}\t"
+            f"{kernel_id}\t{head}\t{kernel.role}\t{number}\t{rank}\t{kernel.role}{kernel.number}\t"
+            f"{drafted.pool.name}\t{agent}\t{owner}\t{image.canonical}\t{image_id}\t"
             f"{image.architecture}\t{image.registry}\t{image.tag}\t{container}\t{kernel.environ}\t"
             f"{kernel.resource_opts}\t{kernel.ports}\t{kernel.command}\t{tail}\t{stat}\n"
         )
@@ -187,19 +178,19 @@ class _Writer:
         allocations = self.rows["resource_allocations"]
         for slot_name, quantity in kernel.slots:
             used = NULL if agent == NULL else quantity
-            allocation_id = self._id(time_ordered, course.created)
-            allocations.append(f"{kernel_id}\t{slot_name}\t{allocation_id}\t{quantity}\t{used}\t{free_at}\n")
+            allocations.append(f"{kernel_id}\t{slot_name}\t{self._id(drafted)}\t{quantity}\t{used}\t{free_at}\n")
 
-    def _relations(self, session_id: str, time_ordered: bool, course: Life, created: str) -> None:
-        rng = self.rng
+    def _write_relations(self, session_id: str, drafted: SessionDraft) -> None:
+        rng, course = self.rng, drafted.life
         if course.session_type is SessionType.BATCH:
+            # On an earlier session of the same block, so that blocks need nothing of each other.
             if self.last_batch and rng.random() < 0.1:
                 self.rows["session_dependencies"].append(f"{session_id}\t{self.last_batch}\n")
             self.last_batch = session_id
         elif course.session_type is SessionType.INFERENCE:
-            routing_id = self._id(time_ordered, course.created)
             endpoint = pick(rng, self.pools.cluster.endpoints)
             status = "healthy" if course.status is SessionStatus.RUNNING else "terminated"
+            ratio = pick(rng, ("1", "0.5", "0.25"))
             self.rows["routings"].append(
-                f"{routing_id}\t{endpoint}\t{session_id}\t{status}\t{pick(rng, ('1', '0.5', '0.25'))}\t{created}\n"
+                f"{self._id(drafted)}\t{endpoint}\t{session_id}\t{status}\t{ratio}\t{stamp(course.created)}\n"
             )

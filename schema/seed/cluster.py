@@ -25,21 +25,22 @@ _IMAGE_NAMES: Final = ("python", "python-pytorch", "python-tensorflow", "ngc-nem
 _IMAGE_TAGS: Final = ("3.10-ubuntu20.04", "3.11-ubuntu22.04", "24.09-cuda12.6")
 
 SLOT_TYPES: Final = (
-    ("cpu", SlotType.COUNT, "CPU"),
-    ("mem", SlotType.BYTES, "RAM"),
-    ("cuda.device", SlotType.COUNT, "GPU"),
-    ("cuda.shares", SlotType.COUNT, "FGPU"),
-    ("rocm.device", SlotType.COUNT, "GPU"),
-    ("tpu.device", SlotType.COUNT, "TPU"),
-    ("ipu.device", SlotType.COUNT, "IPU"),
-    ("atom.device", SlotType.COUNT, "ATOM"),
-    ("atom-plus.device", SlotType.COUNT, "ATOM+"),
-    ("atom-max.device", SlotType.COUNT, "ATOM Max"),
-    ("gaudi2.device", SlotType.COUNT, "Gaudi 2"),
-    ("warboy.device", SlotType.COUNT, "Warboy"),
-    ("rngd.device", SlotType.COUNT, "RNGD"),
-    ("hyperaccel-lpu.device", SlotType.COUNT, "LPU"),
+    ("cpu", SlotType.COUNT, "CPU", 10),
+    ("mem", SlotType.BYTES, "Memory", 20),
+    ("cuda.device", SlotType.COUNT, "CUDA GPU", 30),
+    ("cuda.shares", SlotType.COUNT, "Fractional CUDA GPU", 40),
+    ("rocm.device", SlotType.COUNT, "ROCm GPU", 50),
+    ("tpu.device", SlotType.COUNT, "TPU", 60),
+    ("ipu.device", SlotType.COUNT, "IPU", 70),
+    ("atom.device", SlotType.COUNT, "ATOM", 80),
+    ("atom-plus.device", SlotType.COUNT, "ATOM+", 90),
+    ("atom-max.device", SlotType.COUNT, "ATOM Max", 100),
+    ("gaudi2.device", SlotType.COUNT, "Gaudi 2", 110),
+    ("warboy.device", SlotType.COUNT, "Warboy", 120),
+    ("rngd.device", SlotType.COUNT, "RNGD", 130),
+    ("hyperaccel-lpu.device", SlotType.COUNT, "Hyperaccel LPU", 140),
 )
+"""As the first revision brings them, for databases that were made without it."""
 
 Row = tuple[object, ...]
 
@@ -146,9 +147,7 @@ def shared_rows(known_images: tuple[Image, ...]) -> dict[str, list[Row]]:
             (image.id, image.registry, image.project, image.name, image.tag, image.architecture)
             for image in known_images
         ],
-        "resource_slot_types": [
-            (name, slot_type.value, display, rank) for rank, (name, slot_type, display) in enumerate(SLOT_TYPES)
-        ],
+        "resource_slot_types": [(name, kind.value, display, rank) for name, kind, display, rank in SLOT_TYPES],
         "system_session_environ": [
             (key, value, ENDS_AT - SPAN, ENDS_AT - SPAN)
             for key, value in (("LANG", "en_US.UTF-8"), ("PIP_INDEX_URL", "https://pypi.internal/simple"))

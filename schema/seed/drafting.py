@@ -10,7 +10,7 @@ from schema.seed import shapes
 from schema.seed.cluster import Cluster
 from schema.seed.copytext import NULL
 from schema.seed.drafts import Era, GroupOption, KernelDraft, SessionDraft
-from schema.seed.lives import STARTS_AT, Life
+from schema.seed.lives import STARTS_AT, Life, stamp
 from schema.seed.shapes import EMPTY_ENVIRONMENT, Environment, Resources, pick
 
 _CLUSTERS: Final = 0.13
@@ -35,7 +35,9 @@ class Pools:
         return cls(cluster, shapes.environments(rng, 512), shapes.resources(rng, 256), shapes.last_stats(rng, 64))
 
 
-def draft(rng: Random, pools: Pools, era: Era, life: Life, *, marked: bool, replicas: bool) -> SessionDraft:
+def draft(
+    rng: Random, pools: Pools, era: Era, life: Life, *, time_ordered: bool, marked: bool, replicas: bool
+) -> SessionDraft:
     """Draw one session.
 
     Args:
@@ -43,17 +45,21 @@ def draft(rng: Random, pools: Pools, era: Era, life: Life, *, marked: bool, repl
         pools: the history's.
         era: of the release that made it.
         life: how it went.
-        marked: it gets a mistake or a divergence afterwards, so it keeps its kernels and its options' groups.
+        time_ordered: its ids are.
+        marked: it gets a mistake or a divergence afterwards, so nothing may be missing that shows it.
         replicas: its last role has two kernels at least.
     """
-    session = SessionDraft(era, pick(rng, pools.cluster.pools))
+    session = SessionDraft(era, life, pick(rng, pools.cluster.pools), time_ordered)
+    if era is Era.KERNEL_LISTS and not marked:
+        session.counted = rng.random() > 0.2
+        session.image_known = rng.random() > 0.15
     environment = EMPTY_ENVIRONMENT if rng.random() < 0.08 else pick(rng, pools.environments)
     session.environ = _session_environ(rng, era, environment)
     batch = life.session_type is SessionType.BATCH
     starts_at = life.created + int(rng.random() * 86_400_000) if batch and rng.random() < 0.2 else None
     timeout = str(60 * (1 + int(rng.random() * 2880))) if batch and rng.random() < 0.7 else None
     if starts_at is not None and era is not Era.OPTIONS_FLAT:
-        session.requested_starts_at = (STARTS_AT + timedelta(milliseconds=starts_at)).isoformat()
+        session.requested_starts_at = stamp(starts_at)
     session.batch_timeout = timeout or NULL
     starts_at_option = "null" if starts_at is None else f'"{_written(rng, starts_at)}"'
     with_options = era >= Era.OPTIONS_FLAT and (marked or rng.random() > 0.08)

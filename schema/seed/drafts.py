@@ -5,6 +5,7 @@ from enum import IntEnum
 
 from schema.seed.cluster import Image, Pool
 from schema.seed.copytext import NULL
+from schema.seed.lives import Life
 
 
 class Era(IntEnum):
@@ -67,7 +68,14 @@ class SessionDraft:
     """What a session was asked for. The first kernel represents its role: lowest index, lowest rank."""
 
     era: Era
+    life: Life
     pool: Pool
+    time_ordered: bool
+    """Its ids are UUIDv7; random otherwise."""
+    counted: bool = True
+    """Its kernels have an index and a rank each; some old releases gave all the same."""
+    image_known: bool = True
+    """Its kernels refer to their image; some old releases kept its name only."""
     environ: str = NULL
     options: str = ""
     """When empty, spelled from `groups`."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from schema.models.status import KernelStatus, SessionStatus, SessionType
 from schema.seed.cluster import ENDS_AT, SPAN
-from schema.seed.copytext import escape
+from schema.seed.copytext import NULL, escape
 from schema.seed.shapes import pick
 
 STARTS_AT: Final = ENDS_AT - SPAN
@@ -21,7 +21,7 @@ _TRACE: Final = escape(
     + "".join(
         f'  File "/opt/manager/agent/stage_{number}.py", line {101 + number}, in create_kernel\n'
         f"    await self.stage_{number}(kernel_id, config, cluster_info)\n"
-        for number in range(6)
+        for number in range(9)
     )
 )
 _ENDED: Final = ("user-requested", "self-terminated", "idle-timeout", "force-terminated", "task-finished")
@@ -49,9 +49,9 @@ class Life:
 
 
 def stamp(milliseconds: int | None) -> str:
-    """A time as COPY text, and as JSON text without its quotes."""
+    """A time as COPY text."""
     if milliseconds is None:
-        return "\\N"
+        return NULL
     return (STARTS_AT + timedelta(milliseconds=milliseconds)).isoformat()
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import psycopg
 from psycopg import sql
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
 from schema.errors import DatabaseError, UsageError
 from schema.seed.block import Block, History, make_block
@@ -101,7 +102,8 @@ def _write_cluster(connection: psycopg.Connection, seed: int, rows: dict[str, in
     missing = [table for table in COLUMNS if table not in present and table not in _LATER_TABLES]
     if missing:
         raise DatabaseError(
-            f"the database lacks {', '.join(missing)}", hint="Run `schemactl upgrade` before `schemactl seed`."
+            f"the database lacks {len(missing)} tables of a cluster, {missing[0]} among them",
+            hint="Run `schemactl upgrade` before `schemactl seed`.",
         )
     tenant = tenant_rows(seed, cluster(seed, images()))
     rows["domains"] = _insert_missing(connection, "domains", tenant.pop("domains"))
@@ -122,10 +124,9 @@ def _write_cluster(connection: psycopg.Connection, seed: int, rows: dict[str, in
 
 
 def _present_tables(connection: psycopg.Connection) -> set[str]:
-    found = connection.execute(
-        "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL", [[*COLUMNS]]
-    )
-    return {name for (name,) in found}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute("SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL", [[*COLUMNS]])
+        return {name for (name,) in cursor}
 
 
 def _insert_missing(connection: psycopg.Connection, table: str, values: list[Row]) -> int:
@@ -143,8 +144,9 @@ def _insert_missing(connection: psycopg.Connection, table: str, values: list[Row
 
 def _known_images(connection: psycopg.Connection) -> tuple[Image, ...]:
     """The images with the ids that this database has for them, which may be older than the seed."""
-    keys = connection.execute("SELECT registry, project, name, tag, architecture, id::text FROM images").fetchall()
-    ids = {tuple(key): image_id for *key, image_id in keys}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute("SELECT registry, project, name, tag, architecture, id::text FROM images")
+        ids = {tuple(key): image_id for *key, image_id in cursor}
     return tuple(
         replace(image, id=ids[image.registry, image.project, image.name, image.tag, image.architecture])
         for image in images()
