@@ -34,7 +34,7 @@ class KernelGroups:
             linked = connection.execute(statements.LINK, {"kernels": [id_ for id_, _ in kernels]}).rowcount
         return {
             **dict(zip(("groups", "slots", "environ", "rejects", "divergent"), counts, strict=True)),
-            "kernels": linked,
+            "linked": linked,
         }
 
     def preview(self, connection: Connection[Row], keys: Sequence[Key]) -> Preview:
@@ -45,7 +45,7 @@ class KernelGroups:
         names = (
             "sessions_with_kernels",
             "kernels",
-            "kernels_unlinked",
+            "unlinked",
             "roles",
             "groups",
             "slots",

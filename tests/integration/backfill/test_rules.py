@@ -383,4 +383,4 @@ def test_a_stricter_default_isolation_changes_nothing(cluster):
     session = cluster.session()
     cluster.kernel(session)
     cluster.connection.execute("SET default_transaction_isolation = 'serializable'")
-    assert cluster.run().totals["kernels"] == 1
+    assert cluster.run().totals["linked"] == 1
