@@ -7,6 +7,7 @@ A claim is a lease with a fence number, not a lock of the session, so that it wo
 
 import os
 import socket
+import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
@@ -143,9 +144,21 @@ def claim(connection: Connection[Row], run_id: UUID, owner: str, lease: timedelt
     """Take a chunk that nobody works on, or None when every one is done or somebody else's.
 
     Free are those never claimed or given back, those whose lease ran out, and those whose owner is a dead process of
-    this host. A chunk whose row is locked is in the middle of a batch: skipped, whatever its lease says.
+    this host. A chunk whose row is locked is in the middle of a batch: skipped, whatever its lease says. A dead owner's
+    is waited for, as its server process notices only when its statement ends.
     """
-    dead = [chunk.owner for chunk in chunks(connection, run_id) if chunk.owner is not None and _is_dead(chunk.owner)]
+    deadline = time.monotonic() + lease.total_seconds()
+    while True:
+        dead = [
+            chunk.owner for chunk in chunks(connection, run_id) if chunk.owner is not None and _is_dead(chunk.owner)
+        ]
+        claimed = _claim(connection, run_id, owner, lease, dead)
+        if claimed is not None or not dead or time.monotonic() > deadline:
+            return claimed
+        time.sleep(0.05)
+
+
+def _claim(connection: Connection[Row], run_id: UUID, owner: str, lease: timedelta, dead: list[str]) -> Chunk | None:
     with connection.transaction(), connection.cursor(row_factory=class_row(Chunk)) as cursor:
         return cursor.execute(
             sql.SQL(

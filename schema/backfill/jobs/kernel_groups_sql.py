@@ -92,9 +92,10 @@ SELECT (SELECT count(DISTINCT session_id) FROM member),
 # Set differences both ways, so that a row too many, one too few and one that differs all show.
 VERIFY: Final = f"""
 WITH {spec_ctes(WITH_GROUP)},
-    compared AS MATERIALIZED (
-        SELECT g.id, g.session_id, g.role, {_IS_BACKFILLED} AND g.updated_at = g.created_at AS fails
+    judged AS MATERIALIZED (
+        SELECT g.*, {_IS_BACKFILLED} AND g.updated_at = g.created_at AS fails
         FROM existing AS g
+        JOIN spec AS p ON p.session_id = g.session_id AND p.role = g.role
     ),
     wanted_column AS (
         SELECT session_id, role, name, value FROM spec CROSS JOIN LATERAL (VALUES
@@ -103,18 +104,17 @@ WITH {spec_ctes(WITH_GROUP)},
             ('batch_timeout_sec', batch_timeout_sec::text)) AS c (name, value)
     ),
     found_column AS (
-        SELECT session_id, role, name, value FROM existing CROSS JOIN LATERAL (VALUES
+        SELECT session_id, role, name, value FROM judged CROSS JOIN LATERAL (VALUES
             ('image_id', image_id::text), ('shmem', shmem::text), ('startup_command', startup_command),
             ('preopen_ports', preopen_ports::text), ('requested_starts_at', requested_starts_at::text),
             ('batch_timeout_sec', batch_timeout_sec::text)) AS c (name, value)
-        WHERE (session_id, role) IN (SELECT session_id, role FROM spec)
     ),
     wanted_slot AS (
         SELECT session_id, role, slot_name, quantity FROM slot WHERE reason IS NULL AND quantity > 0
     ),
     found_slot AS (
         SELECT g.session_id, g.role, s.slot_name, s.quantity
-        FROM existing AS g JOIN kernel_group_resource_slots AS s ON s.kernel_group_id = g.id
+        FROM judged AS g JOIN kernel_group_resource_slots AS s ON s.kernel_group_id = g.id
     ),
     wanted_variable AS (
         SELECT DISTINCT ON (session_id, role, key COLLATE "C") session_id, role, key, value
@@ -124,7 +124,7 @@ WITH {spec_ctes(WITH_GROUP)},
     ),
     found_variable AS (
         SELECT g.session_id, g.role, v.key, v.value
-        FROM existing AS g JOIN kernel_group_environ AS v ON v.kernel_group_id = g.id
+        FROM judged AS g JOIN kernel_group_environ AS v ON v.kernel_group_id = g.id
     ),
     difference (session_id, role, detail) AS (
         (SELECT session_id, role, name FROM (
@@ -149,11 +149,11 @@ SELECT 'empty', g.session_id, g.role, 'group ' || g.id, true
 FROM existing AS g
 WHERE NOT EXISTS (SELECT FROM kernels AS k WHERE k.kernel_group_id = g.id)
 UNION ALL
-SELECT CASE WHEN c.fails THEN 'spec' ELSE 'differs' END, d.session_id, d.role,
-       string_agg(d.detail, ', ' ORDER BY d.detail), c.fails
+SELECT CASE WHEN g.fails THEN 'spec' ELSE 'differs' END, d.session_id, d.role,
+       string_agg(d.detail, ', ' ORDER BY d.detail), g.fails
 FROM difference AS d
-JOIN compared AS c ON c.session_id = d.session_id AND c.role = d.role
-GROUP BY c.fails, d.session_id, d.role
+JOIN judged AS g ON g.session_id = d.session_id AND g.role = d.role
+GROUP BY g.fails, d.session_id, d.role
 UNION ALL
 SELECT 'divergent', session_id, role, fields, false FROM divergent
 ORDER BY session_id, role, name, detail
