@@ -23,6 +23,7 @@ class KernelGroups:
         by id. An application that links one of them waits for us, or we for it; then its link is there and the kernel
         is none of ours any more. It may insert a session's group meanwhile: see `WRITE` and `LINK`.
         """
+        connection.execute(statements.PLAN_FOR_ARRAYS)
         kernels = connection.execute(statements.LOCK_KERNELS, {"keys": keys}).fetchall()
         counts = (0, 0, 0, 0, 0)
         linked = 0
@@ -31,7 +32,9 @@ class KernelGroups:
             row = connection.execute(statements.WRITE, {"keys": sessions, "run": run_id}).fetchone()
             assert row is not None
             counts = row
-            linked = connection.execute(statements.LINK, {"kernels": [id_ for id_, _ in kernels]}).rowcount
+            linked = connection.execute(
+                statements.LINK, {"keys": sessions, "kernels": [id_ for id_, _ in kernels]}
+            ).rowcount
         return {
             **dict(zip(("groups", "slots", "environ", "rejects", "divergent"), counts, strict=True)),
             "linked": linked,
@@ -39,6 +42,7 @@ class KernelGroups:
 
     def preview(self, connection: Connection[Row], keys: Sequence[Key]) -> Preview:
         """Count the kernels to link and the rows to write, and name the divergent roles."""
+        connection.execute(statements.PLAN_FOR_ARRAYS)
         row = connection.execute(statements.PREVIEW, {"keys": keys}).fetchone()
         assert row is not None
         *counts, divergent = row
@@ -63,4 +67,5 @@ class KernelGroups:
         A spec difference fails in a group that the backfill made and nobody has updated since (`spec`); in any other
         it is reported only (`differs`), like divergent roles.
         """
+        connection.execute(statements.PLAN_FOR_ARRAYS)
         return [Finding(*row) for row in connection.execute(statements.VERIFY, {"keys": keys})]

@@ -4,6 +4,10 @@ from typing import Final
 
 from schema.backfill.jobs.kernel_groups_spec import WITH_GROUP, WITHOUT_GROUP, spec_ctes
 
+# Every table is read through an index by an array of keys, so joins are between what the batch holds, whose sizes the
+# planner guesses badly (new tables have no statistics yet): a nested loop there is quadratic in the batch.
+PLAN_FOR_ARRAYS: Final = "SET LOCAL enable_nestloop = off"
+
 LOCK_KERNELS: Final = """
     SELECT id, session_id FROM kernels
     WHERE session_id = ANY(%(keys)s::uuid[]) AND kernel_group_id IS NULL
@@ -70,7 +74,7 @@ LINK: Final = """
     UPDATE kernels AS k SET kernel_group_id = g.id
     FROM kernel_groups AS g
     WHERE k.id = ANY(%(kernels)s::uuid[]) AND k.kernel_group_id IS NULL
-      AND g.session_id = k.session_id AND g.role = k.cluster_role
+      AND g.session_id = ANY(%(keys)s::uuid[]) AND g.session_id = k.session_id AND g.role = k.cluster_role
 """
 
 PREVIEW: Final = f"""
@@ -115,6 +119,7 @@ WITH {spec_ctes(WITH_GROUP)},
     found_slot AS (
         SELECT g.session_id, g.role, s.slot_name, s.quantity
         FROM judged AS g JOIN kernel_group_resource_slots AS s ON s.kernel_group_id = g.id
+        WHERE s.kernel_group_id = ANY(ARRAY(SELECT id FROM judged))
     ),
     wanted_variable AS (
         SELECT DISTINCT ON (session_id, role, key COLLATE "C") session_id, role, key, value
@@ -125,6 +130,7 @@ WITH {spec_ctes(WITH_GROUP)},
     found_variable AS (
         SELECT g.session_id, g.role, v.key, v.value
         FROM judged AS g JOIN kernel_group_environ AS v ON v.kernel_group_id = g.id
+        WHERE v.kernel_group_id = ANY(ARRAY(SELECT id FROM judged))
     ),
     difference (session_id, role, detail) AS (
         (SELECT session_id, role, name FROM (
@@ -147,7 +153,8 @@ WHERE m.kernel_group_id IS NOT NULL AND g.id IS NULL
 UNION ALL
 SELECT 'empty', g.session_id, g.role, 'group ' || g.id, true
 FROM existing AS g
-WHERE NOT EXISTS (SELECT FROM kernels AS k WHERE k.kernel_group_id = g.id)
+WHERE g.id NOT IN (
+    SELECT kernel_group_id FROM kernels WHERE kernel_group_id = ANY(ARRAY(SELECT id FROM existing)))
 UNION ALL
 SELECT CASE WHEN g.fails THEN 'spec' ELSE 'differs' END, d.session_id, d.role,
        string_agg(d.detail, ', ' ORDER BY d.detail), g.fails
