@@ -57,4 +57,4 @@ def test_interrupted(
     monkeypatch.setattr(load, "_write_block", interrupted)
     assert run(["--url", head_database, "seed", "--sessions", "10000"]) == ExitCode.INTERRUPTED
     assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (2 * BLOCK_SIZE,)
-    assert "4,000 of 10,000 sessions are written; seed 0 cannot be continued.\n" in capsys.readouterr().err
+    assert "4,000 of 10,000 sessions are written. Go on with another --seed.\n" in capsys.readouterr().err
