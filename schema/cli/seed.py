@@ -9,7 +9,7 @@ PROFILES = ("eras", "clean")
 """Values of `schema.seed.Profile`, whose package is too heavy to import for a help text; a test compares them."""
 
 
-@click.command("seed", short_help="Fill a database with realistic legacy sessions.")
+@click.command("seed")
 @click.option(
     "--sessions", type=click.IntRange(min=0), required=True, help="How many sessions; 0 makes the cluster only."
 )
@@ -47,7 +47,7 @@ def command(app: App, sessions: int, seed_: int, profile: str) -> None:
         try:
             report = seed(connection, sessions=sessions, seed=seed_, profile=Profile(profile), progress=committed)
         except KeyboardInterrupt:
-            app.status(f"{done:,} of {sessions:,} sessions are written; seed {seed_} cannot be continued.")
+            app.status(f"{done:,} of {sessions:,} sessions are written. Go on with another --seed.")
             raise
     rate = sessions / report.elapsed_s
     lines = [f"{table:<24} {count:>12,}" for table, count in report.rows.items()]

@@ -44,23 +44,17 @@ class History:
         return -(-self.sessions // BLOCK_SIZE)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Some sessions and what hangs on them."""
-
-    sessions: int
-    rows: dict[str, list[str]]
-    """Lines of COPY text, by table of `BLOCK_TABLES`."""
+Block = dict[str, list[str]]
+"""Some sessions and what hangs on them: lines of COPY text, by table of `BLOCK_TABLES`."""
 
 
 def make_block(history: History, pools: Pools, number: int) -> Block:
     """Make the block of this number, counted from 0."""
     first = number * BLOCK_SIZE
-    count = min(BLOCK_SIZE, history.sessions - first)
     writer = _Writer(history, pools, number)
-    for index in range(first, first + count):
+    for index in range(first, min(first + BLOCK_SIZE, history.sessions)):
         writer.session(index)
-    return Block(count, writer.rows)
+    return writer.rows
 
 
 class _Writer:
@@ -70,7 +64,7 @@ class _Writer:
         # Seeded by text, which is hashed by SHA-512. Only `random()` and `getrandbits()` are drawn on: they hand out
         # the generator's words as they are, while what is built on them has changed between releases of Python.
         self.rng = Random(f"schemactl/{history.seed}/{number}")  # noqa: S311
-        self.rows: dict[str, list[str]] = {table: [] for table in BLOCK_TABLES}
+        self.rows: Block = {table: [] for table in BLOCK_TABLES}
         self.mistakes: dict[int, int] = {}
         self.divergences: dict[int, int] = {}
         self.last_batch = ""

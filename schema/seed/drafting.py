@@ -56,7 +56,7 @@ def draft(
     environment = EMPTY_ENVIRONMENT if rng.random() < 0.08 else pick(rng, pools.environments)
     session.environ = _session_environ(rng, era, environment)
     batch = life.session_type is SessionType.BATCH
-    starts_at = life.created + int(rng.random() * 86_400_000) if batch and rng.random() < 0.2 else None
+    starts_at = _requested_start(rng, life) if batch and rng.random() < 0.2 else None
     timeout = str(60 * (1 + int(rng.random() * 2880))) if batch and rng.random() < 0.7 else None
     if starts_at is not None and era is not Era.OPTIONS_FLAT:
         session.requested_starts_at = stamp(starts_at)
@@ -103,6 +103,12 @@ def draft(
     if with_options and not marked:
         _disagree(rng, session)
     return session
+
+
+def _requested_start(rng: Random, life: Life) -> int:
+    """A session that has started did so when it was asked to, or later."""
+    latest = life.started if life.started is not None else life.created + 86_400_000
+    return life.created + int(rng.random() * (latest - life.created))
 
 
 def _disagree(rng: Random, session: SessionDraft) -> None:

@@ -62,8 +62,10 @@ def life(rng: Random, position: float) -> Life:
     draw = rng.random()
     left = SPAN_MS - created
     started = created + int(rng.random() * min(3_600_000, left))
-    if position >= _LIVE_FROM or draw > 0.995:
-        return _live(session_type, created, started, draw if position >= _LIVE_FROM else 0.0)
+    if position >= _LIVE_FROM:
+        return _live(session_type, created, started, draw)
+    if draw > 0.995:
+        return _running(session_type, created, started)
     lasted = rng.random()
     terminated = started + int(lasted * lasted * lasted * min(14 * 86_400_000, SPAN_MS - started))
     if draw < 0.03:
@@ -79,10 +81,15 @@ def life(rng: Random, position: float) -> Life:
     return Life(session_type, status, KernelStatus.TERMINATED, info, result, created, started, terminated)
 
 
+def _running(session_type: SessionType, created: int, started: int) -> Life:
+    status, kernel_status = SessionStatus.RUNNING, KernelStatus.RUNNING
+    return Life(session_type, status, kernel_status, "", "undefined", created, started, None)
+
+
 def _live(session_type: SessionType, created: int, started: int, draw: float) -> Life:
     if draw < 0.8:
-        status, kernel_status, info = SessionStatus.RUNNING, KernelStatus.RUNNING, ""
-    elif draw < 0.9:
+        return _running(session_type, created, started)
+    if draw < 0.9:
         status, kernel_status, info = SessionStatus.PENDING, KernelStatus.PENDING, "no-available-instances"
     elif draw < 0.95:
         status = _STARTING[int(draw * 1000) % len(_STARTING)]

@@ -1,8 +1,9 @@
 """Writes a seeded history into a database: one transaction for the cluster, then one per block of sessions."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -68,27 +69,28 @@ def seed(
     with connection.transaction():
         tenant = _write_cluster(connection, seed, rows)
     pools = Pools.of(seed, tenant)
-    for block in _blocks(History(seed, profile, sessions), pools):
-        _write_block(connection, block)
-        for table, lines in block.rows.items():
-            rows[table] += len(lines)
-        if progress is not None:
-            progress(block.sessions)
+    with closing(_blocks(History(seed, profile, sessions), pools)) as blocks:
+        for block in blocks:
+            _write_block(connection, block)
+            for table, lines in block.items():
+                rows[table] += len(lines)
+            if progress is not None:
+                progress(len(block["sessions"]))
     with connection.transaction():
-        # What autovacuum would get to in a minute; until then the planner takes the tables for empty.
+        # What autovacuum would get to in a minute; until then the planner takes the tables for empty. Its lock stops
+        # neither readers nor writers.
         connection.execute(sql.SQL("ANALYZE {}").format(sql.SQL(", ").join(map(sql.Identifier, BLOCK_TABLES))))
     return SeedReport(rows, time.monotonic() - started)
 
 
-def _blocks(history: History, pools: Pools) -> Iterator[Block]:
+def _blocks(history: History, pools: Pools) -> Generator[Block, None, None]:
     """The blocks in order; the next one is made while the server takes in the current one."""
     with ThreadPoolExecutor(max_workers=1) as ahead:
-        following = ahead.submit(make_block, history, pools, 0) if history.blocks else None
-        for number in range(1, history.blocks + 1):
-            assert following is not None
-            block = following.result()
-            following = ahead.submit(make_block, history, pools, number) if number < history.blocks else None
-            yield block
+        following = None
+        for number in range(history.blocks):
+            current = following or ahead.submit(make_block, history, pools, number)
+            following = ahead.submit(make_block, history, pools, number + 1) if number + 1 < history.blocks else None
+            yield current.result()
 
 
 def _write_cluster(connection: psycopg.Connection, seed: int, rows: dict[str, int]) -> Cluster:
@@ -161,7 +163,7 @@ def _write_block(connection: psycopg.Connection, block: Block) -> None:
     """
     with connection.transaction(), connection.cursor() as cursor:
         for table in BLOCK_TABLES:
-            if lines := block.rows[table]:
+            if lines := block[table]:
                 with cursor.copy(_copy_statement(table)) as copy:
                     copy.write("".join(lines))
 

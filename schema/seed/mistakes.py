@@ -13,8 +13,6 @@ from schema.seed.drafts import Era, SessionDraft
 class Mistake(NamedTuple):
     """A bad entry, the era of the sessions that have it, and how it is made."""
 
-    field: str
-    """The field that the backfill will have to reject."""
     era: Era
     spoil: Callable[[SessionDraft], None]
 
@@ -23,14 +21,14 @@ def _shmem(spelling: str) -> Mistake:
     def spoil(draft: SessionDraft) -> None:
         draft.kernels[0].resource_opts = f'{{"shmem": {spelling}}}'
 
-    return Mistake("shmem", Era.SESSION_HAS_MORE, spoil)
+    return Mistake(Era.SESSION_HAS_MORE, spoil)
 
 
 def _entry(entry: str | None) -> Mistake:
     def spoil(draft: SessionDraft) -> None:
         draft.kernels[0].environ = array_field(["RUN_TAG=before", entry, "TZ=UTC"])
 
-    return Mistake("environ", Era.KERNEL_LISTS, spoil)
+    return Mistake(Era.KERNEL_LISTS, spoil)
 
 
 def _key_in_object(draft: SessionDraft) -> None:
@@ -45,14 +43,14 @@ def _request(resource_type: str, quantity: str) -> Mistake:
             [{"resource_type": "cpu", "quantity": "2"}, {"resource_type": resource_type, "quantity": quantity}]
         )
 
-    return Mistake("slots", Era.OPTIONS_NESTED, spoil)
+    return Mistake(Era.OPTIONS_NESTED, spoil)
 
 
 def _options(options: str) -> Mistake:
     def spoil(draft: SessionDraft) -> None:
         draft.options = options
 
-    return Mistake("options", Era.OPTIONS_FLAT, spoil)
+    return Mistake(Era.OPTIONS_FLAT, spoil)
 
 
 def _nan(draft: SessionDraft) -> None:
@@ -74,16 +72,16 @@ MISTAKES: Final = (
     _options('{"kernel_groups": {"main": {}}}'),
     _shmem("-67108864"),
     _entry("1LEADING=digit"),
-    Mistake("slots", Era.OPTIONS_FLAT, _nan),
+    Mistake(Era.OPTIONS_FLAT, _nan),
     _entry(None),
-    Mistake("requested_starts_at", Era.OPTIONS_NESTED, _starts_at),
+    Mistake(Era.OPTIONS_NESTED, _starts_at),
     _shmem('"inf"'),
     _entry("=no key"),
     _request("mem", "plenty"),
-    Mistake("environ", Era.SESSION_ONLY, _key_in_object),
+    Mistake(Era.SESSION_ONLY, _key_in_object),
     _shmem('"1e9"'),
     _entry("TRAILING\n=newline"),
-    Mistake("batch_timeout_sec", Era.OPTIONS_FLAT, _batch_timeout),
+    Mistake(Era.OPTIONS_FLAT, _batch_timeout),
     _options('{"kernel_groups": ["main"]}'),
     _shmem('"1.5"'),
     _entry("K" * 257 + "=long"),
@@ -118,4 +116,4 @@ def _other_slots(draft: SessionDraft) -> None:
 
 
 DIVERGENCES: Final = (_other_image, _other_command, _other_ports, _other_environ, _other_shmem, _other_slots)
-"""Each changes the last replica of the last role to something that no pool holds."""
+"""Each changes the last replica of the last role to what no other has."""

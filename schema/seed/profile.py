@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Profile(StrEnum):
-    """How honest the seeded history is."""
+    """Whether the seeded history has mistakes in it."""
 
     ERAS = "eras"
     """With the bad entries and divergent replicas of real clusters."""

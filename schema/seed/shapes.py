@@ -73,8 +73,8 @@ _LAUNCHED: Final = (
 )
 
 
-def pick(rng: Random, pool: "tuple[T, ...]") -> T:
-    """One of a pool. Only `random()` is drawn on: its sequence is the one that Python promises to keep."""
+def pick(rng: Random, pool: tuple[T, ...]) -> T:
+    """One of a pool; not by `choice()`, whose draws have changed between releases of Python."""
     return pool[int(rng.random() * len(pool))]
 
 

@@ -144,7 +144,8 @@ def test_eras_have_every_shape_and_one_mistake_in_a_thousand(connection: psycopg
     report = seed(connection, sessions=SESSIONS, seed=3)
     assert [name for name, query in SHAPES.items() if count(connection, query) == 0] == []
     assert count(connection, f"SELECT count(*) FROM ({BAD}) AS bad") == SESSIONS // 1000
-    assert 2 * SESSIONS // 1000 < count(connection, f"SELECT count(*) FROM ({DIVERGENT}) AS d") <= 3 * SESSIONS // 1000
+    # Three in a thousand, of which a few fall on the same session; each of the six kinds is ten of them.
+    assert 55 <= count(connection, f"SELECT count(*) FROM ({DIVERGENT}) AS divergent") <= 60
     assert report.rows["sessions"] == SESSIONS == count(connection, "SELECT count(*) FROM sessions")
     assert 1.35 < report.rows["kernels"] / SESSIONS < 1.45
     terminal = [status.value for status in TERMINAL_SESSION_STATUSES]
@@ -155,7 +156,7 @@ def test_eras_have_every_shape_and_one_mistake_in_a_thousand(connection: psycopg
 
 
 def test_clean_has_the_shapes_without_the_mistakes(connection: psycopg.Connection) -> None:
-    seed(connection, sessions=SESSIONS, seed=3, profile=Profile.CLEAN)
+    seed(connection, sessions=SESSIONS // 2, seed=3, profile=Profile.CLEAN)
     assert [name for name, query in SHAPES.items() if count(connection, query) == 0] == []
     assert count(connection, f"SELECT count(*) FROM ({BAD}) AS bad") == 0
     assert count(connection, f"SELECT count(*) FROM ({DIVERGENT}) AS d") == 0
