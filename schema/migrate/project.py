@@ -84,7 +84,7 @@ class Project:
         try:
             script = self.script.get_revision(identifier)
         except CommandError as error:
-            raise RevisionError(f"{error} in {self.script.dir}") from error
+            raise RevisionError(str(error), hint=f"The history is {self.script.dir}.") from error
         return Revision.of(script)
 
     def pending(self, current: Sequence[str]) -> tuple[Revision, ...]:

