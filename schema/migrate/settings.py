@@ -67,7 +67,8 @@ def run_environment(metadata: sa.MetaData) -> None:
     config = context.config
     caller = config.attributes.get(ATTRIBUTE)
     given = config.attributes.get("connection")
-    if caller is None and given is None and config.config_file_name and config.file_config.has_section("loggers"):
+    # Only the command line: a program that runs Alembic has its own logging.
+    if config.cmd_opts is not None and config.config_file_name and config.file_config.has_section("loggers"):
         fileConfig(config.config_file_name, disable_existing_loggers=False)
     try:
         if context.is_offline_mode():

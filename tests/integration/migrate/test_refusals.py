@@ -58,7 +58,7 @@ def test_tables_that_are_in_the_way(database: Database) -> None:
 @pytest.fixture
 def reader(database: Database) -> Database:
     """The same database, through a role that may only read."""
-    name = "reader_" + database.target.url.database.removeprefix("t_")
+    name = f"reader_{database.target.url.database}"
     database.run(f"CREATE ROLE {name} LOGIN", f"GRANT pg_read_all_data TO {name}")
     yield Database(database.target.url.set(username=name).render_as_string(hide_password=False))
     database.run(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
