@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import psycopg
 import sqlalchemy as sa
+from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext, RevisionStep
 from alembic.util import CommandError
@@ -86,14 +87,22 @@ def downgrade(
 
 
 def version_table(project: Project, target: Target) -> VersionTable:
-    """Look up which revisions a database is at, through the project's own environment. Changes nothing."""
+    """Look up which revisions a database is at, through the project's own environment. Changes nothing.
+
+    Raises:
+        DatabaseError: the database cannot be reached or read.
+        ConfigError: the environment fails.
+    """
     found: list[VersionTable] = []
 
     def look(heads: Any, context: MigrationContext) -> Iterable[RevisionStep]:
         found.append(VersionTable(tuple(heads), context.version_table))
         return ()
 
-    _run_environment(project, target, lambda _: None, look, dont_mutate=True)
+    try:
+        _run_environment(project, target, lambda _: None, look, dont_mutate=True)
+    except Exception as error:
+        raise _translated(error, project) from error
     if not found:
         raise ConfigError(f"{project.script.dir}/env.py ran no migrations", hint="It must call run_migrations().")
     return found[0]
@@ -160,15 +169,14 @@ class _Runner:
 
     def _standing(self) -> str:
         if not self.done:
-            return "nothing before it was applied by this run"
-        return f"applied before it and committed: {', '.join(step.revision.id for step in self.done)}"
+            return "no revision was committed by this run"
+        return f"committed by this run: {', '.join(step.revision.id for step in self.done)}"
 
 
 def _run_environment(
     project: Project, target: Target, report: Callable[[str], None], steps: Callable[..., Any], **options: Any
 ) -> None:
-    config = project.config
-    config.attributes[ATTRIBUTE] = Caller(target, report)
+    config = Config(project.config.config_file_name, attributes={ATTRIBUTE: Caller(target, report)})
     # For the environments of other projects, which know nothing of the attribute.
     config.set_main_option("sqlalchemy.url", target.url.render_as_string(hide_password=False).replace("%", "%%"))
     with EnvironmentContext(config, project.script, fn=steps, **options):

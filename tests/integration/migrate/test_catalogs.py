@@ -108,7 +108,7 @@ def test_an_offline_script_does_what_the_run_does(database: Database, tmp_path: 
     down = alembic("downgrade", f"{HEAD}:base", "--sql")
     assert (up.returncode, down.returncode) == (0, 0)
     # It says how to keep the timeouts, and starts no server to be made.
-    assert "PGOPTIONS='-c lock_timeout=5000 -c statement_timeout=600000'" in up.stdout
+    assert "PGOPTIONS='-c lock_timeout=2000 -c statement_timeout=600000'" in up.stdout
     assert "Database:" not in up.stderr
 
     empty = database.catalog()
