@@ -12,7 +12,7 @@ from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext, RevisionStep
 from alembic.util import CommandError
 
-from schema.errors import ConfigError, DatabaseError, LockTimeoutError, RevisionError, SchemaError
+from schema.errors import ConfigError, DatabaseError, LockTimeoutError, RevisionError, SchemaError, UsageError
 from schema.migrate.project import Project, Revision
 from schema.migrate.settings import ATTRIBUTE, Caller
 from schema.pg.errors import translate
@@ -61,7 +61,8 @@ def upgrade(
     """Upgrade a database. `on_step` is called before each revision and after its commit, `report` with messages.
 
     Raises:
-        RevisionError: the destination is unknown, or a revision failed. What was applied before it stands committed.
+        UsageError: the destination is empty.
+        RevisionError: it is unknown, or a revision failed. What was applied before it stands committed.
         LockTimeoutError: a lock, or the turn to run, was not to be had in time.
         DatabaseError: the database refused otherwise; the class says how.
     """
@@ -96,7 +97,7 @@ def version_table(project: Project, target: Target) -> VersionTable:
     found: list[VersionTable] = []
 
     def look(heads: Any, context: MigrationContext) -> Iterable[RevisionStep]:
-        found.append(VersionTable(tuple(heads), context.version_table))
+        found.append(VersionTable(tuple(sorted(heads)), context.version_table))
         return ()
 
     try:
@@ -120,12 +121,14 @@ class _Runner:
     under_way: Step | None = None
 
     def run(self, destination: str, plan: Callable[[Any], Sequence[RevisionStep]]) -> Run:
+        if not destination.strip():
+            raise UsageError("the revision to go to is empty", hint="Give an id, head, base, or a number of steps.")
         started = time.monotonic()
 
         # Alembic asks for the next step after it has committed the one before, if the project has a transaction for
         # each revision.
         def steps(heads: Any, context: MigrationContext) -> Iterator[RevisionStep]:
-            self.before = self.after = tuple(heads)
+            self.before = self.after = tuple(sorted(heads))
             self.project.check_known(self.before)
             planned = plan(heads)
             for number, step in enumerate(planned, start=1):
@@ -137,7 +140,7 @@ class _Runner:
                 self.under_way = None
                 self.done.append(applied)
                 self.on_step(applied)
-            self.after = context.get_current_heads()
+            self.after = tuple(sorted(context.get_current_heads()))
 
         try:
             _run_environment(self.project, self.target, self.report, steps, destination_rev=destination)
@@ -151,10 +154,10 @@ class _Runner:
         revision = self.under_way.revision
         known = error if isinstance(error, SchemaError) else translate(error)
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        hint = (known.hint if known is not None else "") or _server_hint(cause)
         kind: type[SchemaError] = RevisionError
+        hint = _server_hint(cause) or "Remove the cause, then run the command again: it goes on from there."
         if known is not None and type(known) is not DatabaseError:
-            kind = type(known)
+            kind, hint = type(known), known.hint
         if isinstance(known, LockTimeoutError):
             hint = (
                 "A transaction holds a table it needs: run the command again, at a quieter time if that happens often."

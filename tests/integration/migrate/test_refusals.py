@@ -2,7 +2,7 @@
 
 import pytest
 
-from schema.errors import DatabaseUnreachableError, PrivilegeError, ReadOnlyError, RevisionError
+from schema.errors import DatabaseUnreachableError, PrivilegeError, ReadOnlyError, RevisionError, UsageError
 from schema.migrate.runner import downgrade, upgrade
 from schema.migrate.status import database_status
 from schema.pg.target import Target
@@ -30,6 +30,8 @@ def test_a_database_at_an_unknown_revision(database: Database) -> None:
 def test_an_unknown_destination(database: Database) -> None:
     with pytest.raises(RevisionError, match="Can't locate revision identified by 'nowhere'"):
         database.upgrade("nowhere")
+    with pytest.raises(UsageError, match="is empty"):
+        database.upgrade("")
     database.upgrade("3b8e1d6c9a47")
     with pytest.raises(RevisionError, match="not a valid downgrade target"):
         database.downgrade("head")

@@ -78,6 +78,7 @@ def test_a_failing_revision_is_named_and_those_before_it_stand(database: Databas
         f"revision r3 ({tmp_path}/history/versions/r3.py) failed: PostgreSQL says: division by zero (SQLSTATE 22012); "
         "committed by this run: r1, r2"
     )
+    assert failed.value.hint == "Remove the cause, then run the command again: it goes on from there."
     assert database.current() == ("r2",)
     assert database.rows("SELECT * FROM seen") == []
 
