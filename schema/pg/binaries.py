@@ -45,6 +45,17 @@ class Installation:
         """Major version, such as "18"."""
         return self.version.partition(".")[0]
 
+    def client(self, program: str) -> Path:
+        """Path of a client program such as psql.
+
+        Raises:
+            ServerError: this installation does not have it.
+        """
+        path = self.bindir / program
+        if not path.is_file():
+            raise ServerError(f"{self.bindir} has no {program}", hint="Install PostgreSQL's client programs.")
+        return path
+
     def run(self, program: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
         """Run a program in a server's folder, for its `data`, and return it with its output, stderr included.
 

@@ -97,6 +97,11 @@ class EmbeddedServer:
         query = {"host": str(self.socket), "port": str(PORT)}
         return sa.URL.create("postgresql+psycopg", SUPERUSER, database=DATABASE, query=query)
 
+    @property
+    def libpq_url(self) -> str:
+        """The same URL as psql and other libpq programs take it; SQLAlchemy and `--url` take it too."""
+        return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
+
     def ensure_running(self) -> bool:
         """Make the data, start the server and create the database, as far as missing. Return whether it was started.
 
@@ -160,7 +165,7 @@ class EmbeddedServer:
             return ServerStatus(
                 running=pid is not None and self._is_ours(),
                 pid=pid,
-                url=self.url.set(drivername="postgresql").render_as_string(hide_password=False),
+                url=self.libpq_url,
                 folder=self.folder,
                 account=self.installation.account.name,
                 data_major=data_major(self.folder),
