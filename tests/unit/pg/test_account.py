@@ -75,7 +75,7 @@ def test_the_state_of_an_installed_wheel_is_not_among_its_files(
     packed = tmp_path / "schema/_project/alembic.ini"
     packed.parent.mkdir(parents=True)
     packed.touch()
-    monkeypatch.setattr(project, "own_config", lambda: packed)
+    monkeypatch.setattr(project, "_packed_ini", lambda: packed)
     assert project.state_dir(packed) == Path("/home/me/.schemactl")
     other = tmp_path / "alembic.ini"
     other.touch()
