@@ -13,6 +13,7 @@ from alembic.util import CommandError
 
 import schema
 from schema.errors import ConfigError, RevisionError
+from schema.pg.embedded import default_state_dir
 
 INI = "alembic.ini"
 
@@ -133,7 +134,8 @@ def own_config() -> Path:
 
 def state_dir(ini: Path) -> Path:
     """Folder of a project's embedded server; for an installed wheel's own history it is in the home folder."""
-    return ini.absolute().parent / ".schemactl"
+    packed = ini.absolute().parent.name == "_project" and ini.samefile(own_config())
+    return default_state_dir(None if packed else ini)
 
 
 def ini_option(config: Config, name: str) -> str | None:
