@@ -1,0 +1,28 @@
+"""`schemactl lineage freeze`."""
+
+import click
+
+from schema.cli.context import App, Result, pass_app
+from schema.cli.project import changes_data, changes_text
+
+
+@click.command("freeze")
+@click.argument("version")
+@click.option("--dry-run", is_flag=True, help="Show the plan and write nothing.")
+@pass_app
+def command(app: App, version: str, dry_run: bool) -> None:
+    """Write VERSION into every `# Part of: NEXT_RELEASE_VERSION` line."""
+    from schema.lineage.files import write_all
+    from schema.lineage.freeze import plan_freeze
+    from schema.lineage.layout import read_layout
+
+    changes = plan_freeze(read_layout(app.config), version)
+    app.status(changes_text(changes))
+    if not dry_run:
+        write_all(changes)
+    app.finish(
+        Result(
+            data={"frozen_as": version, "files": changes_data(changes), "written": not dry_run},
+            text=f"{len(changes)} revisions {'would be' if dry_run else 'are'} part of {version}",
+        )
+    )
