@@ -46,6 +46,8 @@ class InvalidValueError(SchemaError, ValueError):
 class ConfigError(SchemaError):
     """`alembic.ini`, `pyproject.toml` or a migration environment cannot be read."""
 
+    exit_code = ExitCode.USAGE
+
 
 class DatabaseError(SchemaError):
     """The database refused or broke off an operation."""
