@@ -16,9 +16,9 @@ from schema.cli.project import Project, changes_data, changes_text
 @click.option("--dry-run", is_flag=True, help="Show the plan and write nothing.")
 @pass_app
 def command(app: App, revisions: tuple[str, ...], message: str, rev_id: str | None, dry_run: bool) -> None:
-    """Join several heads with an empty merge revision: all of them, or the REVISIONs named.
+    """Join several heads with an empty merge revision.
 
-    Nothing is moved, so no database ever skips anything. The file is made from the project's script.py.mako, and a
+    All heads, or the REVISIONs named. Nothing is moved, so no database ever skips anything. The file is made from the project's script.py.mako, and a
     HEAD file that the project keeps is updated with it.
     """
     from schema.lineage.files import write_all

@@ -25,9 +25,9 @@ def command(
     version_table: str,
     apply: bool,
 ) -> None:
-    """Move ARM, a head and what only it has, on top of the other head.
+    """Move an arm that nobody has run on top of the other head.
 
-    Without ARM it is the arm that the shared branch does not have. Only `down_revision` and the `Revises:` line of
+    ARM is a head, and moves with what only it has. Without ARM it is the arm that the shared branch does not have. Only `down_revision` and the `Revises:` line of
     its first revision change. Refused when a revision that would move is released or a given database is stamped at
     it: that database would skip what it is moved onto. Without --apply the plan is shown and nothing is written.
     """

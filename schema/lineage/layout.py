@@ -71,6 +71,8 @@ class Layout:
 def read_layout(config: Path | None = None) -> Layout:
     """Read a project's layout from `config`, or from ALEMBIC_CONFIG, ./alembic.ini or ./pyproject.toml.
 
+    Without any of them it is this project's own history.
+
     Raises:
         ConfigError: no such file, a broken one, or one without script_location.
     """
@@ -84,6 +86,8 @@ def read_layout(config: Path | None = None) -> Layout:
         toml = given.with_name("pyproject.toml")
     options = _Options(ini, toml)
     location = options.text("script_location")
+    if not location and given is None and not ini.is_file():
+        return read_layout(_own_config())
     if not location:
         raise ConfigError(
             f"neither {ini} nor {toml} says script_location",
@@ -104,6 +108,12 @@ def read_layout(config: Path | None = None) -> Layout:
         truncate_slug_length=int(options.text("truncate_slug_length") or 40),
         timezone=options.text("timezone"),
     )
+
+
+def _own_config() -> Path:
+    package = Path(__file__).resolve().parents[1]
+    packed = package / "_project" / "alembic.ini"
+    return packed if packed.is_file() else package.parent / "alembic.ini"
 
 
 class _Options:

@@ -14,9 +14,9 @@ from schema.cli.project import Project, changes_data, changes_text, released_ref
 @click.option("--apply", is_flag=True, help="Write the plan.")
 @pass_app
 def command(app: App, fix: str, point: str, rev_id: str | None, refs: tuple[str, ...], apply: bool) -> None:
-    """Put a copy of FIX, the newest revision, right above an old release's head.
+    """Put a copy of a fix at an old release's point.
 
-    A database of that release runs the copy; one beyond it runs FIX; a new one runs both, so FIX has to be
+    FIX is the newest revision; its copy stands right above the release's head. A database of that release runs the copy; one beyond it runs FIX; a new one runs both, so FIX has to be
     idempotent. Without --apply the plan is shown and nothing is written.
     """
     from schema.lineage.backport import plan_backport, release_point

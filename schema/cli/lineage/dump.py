@@ -14,7 +14,10 @@ from schema.cli.project import Project
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to a file.")
 @pass_app
 def command(app: App, ref: str | None, name: str | None, output: Path | None) -> None:
-    """Write a history as JSON, to be kept with a release and read by `lineage skipped --against`."""
+    """Write the history of a release as JSON.
+
+    Keep it with the release: `lineage skipped --against` reads it where git does not have the release.
+    """
     import json
 
     from schema.lineage.files import Change, write_all

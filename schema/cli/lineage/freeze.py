@@ -11,7 +11,10 @@ from schema.cli.project import changes_data, changes_text
 @click.option("--dry-run", is_flag=True, help="Show the plan and write nothing.")
 @pass_app
 def command(app: App, version: str, dry_run: bool) -> None:
-    """Write VERSION into every `# Part of: NEXT_RELEASE_VERSION` line."""
+    """Write a release's version into its new revisions.
+
+    VERSION replaces the placeholder in every `# Part of: NEXT_RELEASE_VERSION` line.
+    """
     from schema.lineage.files import write_all
     from schema.lineage.freeze import plan_freeze
     from schema.lineage.layout import read_layout

@@ -22,9 +22,9 @@ from schema.errors import UsageError
 @click.option("--reason", metavar="TEXT", help="Why; kept in the ledger.")
 @pass_app
 def command(app: App, refs: tuple[str, ...], record: bool, accepted: str | None, reason: str | None) -> None:
-    """Find released revisions whose link, upgrade or downgrade was edited, or whose file is gone.
+    """Find released revisions that were edited.
 
-    Comments, docstrings and layout don't count. What was released is in the committed ledger, integrity.json beside
+    That is: their link, upgrade or downgrade changed, or their file is gone. Comments, docstrings and layout don't count. What was released is in the committed ledger, integrity.json beside
     env.py, and for revisions that it lacks in git. Ends 3 when there are any.
     """
     from schema.lineage.files import write_all

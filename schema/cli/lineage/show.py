@@ -13,7 +13,10 @@ from schema.cli.project import Project
 @click.option("--ref", metavar="REF", help="Show the history of a git ref instead of the files here.")
 @pass_app
 def command(app: App, style: str, ref: str | None) -> None:
-    """Draw the history, newest revision first, or as Mermaid or DOT for a document."""
+    """Draw the history for a terminal, or as Mermaid or DOT.
+
+    In a terminal the newest revision comes first; a document has the base at the bottom.
+    """
     from schema.lineage.git import required
     from schema.lineage.render import as_dot, as_mermaid, as_text
 
