@@ -18,8 +18,8 @@ from schema.cli.project import Project, changes_data, changes_text
 def command(app: App, revisions: tuple[str, ...], message: str, rev_id: str | None, dry_run: bool) -> None:
     """Join several heads with an empty merge revision.
 
-    All heads, or the REVISIONs named. Nothing is moved, so no database ever skips anything. The file is made from the project's script.py.mako, and a
-    HEAD file that the project keeps is updated with it.
+    All heads, or the REVISIONs named. Nothing is moved, so no database ever skips anything. The file is made from
+    the project's script.py.mako, and a HEAD file that the project keeps is updated with it.
     """
     from schema.lineage.files import write_all
     from schema.lineage.merge import plan_merge

@@ -27,9 +27,10 @@ def command(
 ) -> None:
     """Move an arm that nobody has run on top of the other head.
 
-    ARM is a head, and moves with what only it has. Without ARM it is the arm that the shared branch does not have. Only `down_revision` and the `Revises:` line of
-    its first revision change. Refused when a revision that would move is released or a given database is stamped at
-    it: that database would skip what it is moved onto. Without --apply the plan is shown and nothing is written.
+    ARM is a head, and moves with what only it has. Without ARM it is the arm that the shared branch does not have.
+    Only `down_revision` and the `Revises:` line of its first revision change. Refused when a revision that would
+    move is released or a given database is stamped at it: that database would skip what it is moved onto. Without
+    --apply the plan is shown and nothing is written.
     """
     from schema.lineage.files import write_all
     from schema.lineage.rebase import choose_arm, plan_rebase
@@ -54,6 +55,7 @@ def command(
     if apply:
         write_all(plan.changes)
     moved = ", ".join(revision.id for revision in plan.moved)
+    verb = ("stands" if len(plan.moved) == 1 else "stand") if apply else "would stand"
     app.finish(
         Result(
             data={
@@ -64,7 +66,6 @@ def command(
                 "written": apply,
                 "heads": list(plan.graph.heads),
             },
-            text=f"{moved} {'stands' if apply else 'would stand'} on {other}"
-            + ("" if apply else "; --apply writes it"),
+            text=f"{moved} {verb} on {other}" + ("" if apply else "; --apply writes it"),
         )
     )

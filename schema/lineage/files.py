@@ -28,42 +28,45 @@ class Change:
 def write_all(changes: Sequence[Change]) -> None:
     """Write every change or none: new bytes go to files beside the old ones first, then are renamed over them.
 
-    A file's mode is kept, and a symbolic link stays one.
+    A file's mode is kept, a symbolic link stays one, and a new file's folder is made.
 
     Raises:
         StaleFileError: a file is not what the plan saw.
         SchemaError: a file could not be written; those already renamed are back to what they were.
     """
+    folders: list[Path] = []
     prepared: list[tuple[Change, Path, Path]] = []
     done: list[tuple[Change, Path]] = []
     try:
         for change in changes:
             target = Path(os.path.realpath(change.path))
             _compare(change, target)
+            _make_folders(target.parent, folders)
             prepared.append((change, target, _beside(target, change.after)))
         for change, target, temporary in prepared:
             _compare(change, target)
             if change.before is None:
                 # A link fails when somebody made the file meanwhile; a rename would replace it.
                 os.link(temporary, target)
-                temporary.unlink()
             else:
                 temporary.replace(target)
             done.append((change, target))
-    except FileExistsError as error:
-        _undo(done)
-        raise StaleFileError(f"{error.filename2 or error.filename} exists already") from error
-    except OSError as error:
-        _undo(done)
-        raise SchemaError(
-            f"{error.filename} cannot be written: {error.strerror}", hint="Nothing was changed."
-        ) from error
-    except BaseException:
-        _undo(done)
+    except BaseException as error:
+        _undo(done, [temporary for _, _, temporary in prepared], folders)
+        if isinstance(error, OSError):
+            raise SchemaError(
+                f"{error.filename} cannot be written: {error.strerror}", hint="Nothing was changed."
+            ) from error
         raise
-    finally:
-        for _, _, temporary in prepared:
-            temporary.unlink(missing_ok=True)
+    for _, _, temporary in prepared:
+        temporary.unlink(missing_ok=True)
+
+
+def _make_folders(folder: Path, made: list[Path]) -> None:
+    if not folder.exists():
+        _make_folders(folder.parent, made)
+        folder.mkdir()
+        made.append(folder)
 
 
 def _compare(change: Change, target: Path) -> None:
@@ -72,7 +75,7 @@ def _compare(change: Change, target: Path) -> None:
 
 
 def _beside(target: Path, data: bytes) -> Path:
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    handle, name = tempfile.mkstemp(prefix=".schemactl-", suffix=".tmp", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -92,9 +95,13 @@ def _umask() -> int:
     return mask
 
 
-def _undo(done: list[tuple[Change, Path]]) -> None:
+def _undo(done: list[tuple[Change, Path]], temporaries: list[Path], folders: list[Path]) -> None:
+    for temporary in temporaries:
+        temporary.unlink(missing_ok=True)
     for change, target in reversed(done):
         if change.before is None:
             target.unlink()
         else:
             _beside(target, change.before).replace(target)
+    for folder in reversed(folders):
+        folder.rmdir()

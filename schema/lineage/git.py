@@ -39,7 +39,8 @@ class Repository:
     def around(cls, layout: Layout) -> "Repository | None":
         """The repository that holds the project's versions folder; None outside of git, or without git."""
         try:
-            answer = _git(layout.script_location, "rev-parse", "--show-toplevel")
+            inside = next((folder for folder in layout.version_locations if folder.is_dir()), layout.script_location)
+            answer = _git(inside, "rev-parse", "--show-toplevel")
         except GitError:
             return None
         repository = cls(Path(os.fsdecode(answer).rstrip("\n")), layout)

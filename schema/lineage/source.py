@@ -88,15 +88,13 @@ def parse_usual(data: bytes, path: Path) -> Revision | None:
     rest = text[header.end() :]
     if _WORD.search(rest) and not _stays_inside_functions(rest):
         return None
-    found = {
-        name: () if value == "None" else tuple(a or b for a, b in _TEXTS.findall(value))
-        for name, value in _EACH.findall(header[2])
-    }
-    ids = found.get("revision", ())
-    if len(ids) != 1 or not ids[0] or "" in found.get("down_revision", ()):
+    values = dict(_EACH.findall(header[2]))
+    identity = values.get("revision", "")[1:-1]
+    if not identity or values["revision"][0] not in "\"'":
         return None
+    found = {name: tuple(a or b for a, b in _TEXTS.findall(value)) for name, value in values.items()}
     return Revision(
-        ids[0],
+        identity,
         path,
         found.get("down_revision", ()),
         found.get("depends_on", ()),

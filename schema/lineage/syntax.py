@@ -19,9 +19,13 @@ def decode(data: bytes, path: Path) -> tuple[str, str]:
     """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        return data.decode(encoding), encoding
     except SyntaxError as error:
-        raise UnreadableError(f"{path} cannot be decoded: {error.msg or error}") from error
+        if "encoding declaration" not in str(error):
+            raise UnreadableError(f"{path} cannot be decoded: {error}") from error
+        # Without a declaration this is what the standard library says of a first line that is no UTF-8.
+        encoding = "utf-8"
+    try:
+        return data.decode(encoding), encoding
     except UnicodeDecodeError as error:
         raise UnreadableError(
             f"{path} is not {error.encoding}: byte 0x{data[error.start]:02x} at offset {error.start}",

@@ -16,8 +16,9 @@ from schema.cli.project import Project, changes_data, changes_text, released_ref
 def command(app: App, fix: str, point: str, rev_id: str | None, refs: tuple[str, ...], apply: bool) -> None:
     """Put a copy of a fix at an old release's point.
 
-    FIX is the newest revision; its copy stands right above the release's head. A database of that release runs the copy; one beyond it runs FIX; a new one runs both, so FIX has to be
-    idempotent. Without --apply the plan is shown and nothing is written.
+    FIX is the newest revision; its copy stands right above the release's head. A database of that release runs the
+    copy; one beyond it runs FIX; a new one runs both, so FIX has to be idempotent. Without --apply the plan is
+    shown and nothing is written.
     """
     from schema.lineage.backport import plan_backport, release_point
     from schema.lineage.files import write_all

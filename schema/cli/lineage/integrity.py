@@ -24,8 +24,9 @@ from schema.errors import UsageError
 def command(app: App, refs: tuple[str, ...], record: bool, accepted: str | None, reason: str | None) -> None:
     """Find released revisions that were edited.
 
-    That is: their link, upgrade or downgrade changed, or their file is gone. Comments, docstrings and layout don't count. What was released is in the committed ledger, integrity.json beside
-    env.py, and for revisions that it lacks in git. Ends 3 when there are any.
+    That is: their link, upgrade or downgrade changed, or their file is gone. Comments, docstrings and layout don't
+    count. What was released is in the committed ledger, integrity.json beside env.py, and for revisions that it
+    lacks in git. Ends 3 when there are any.
     """
     from schema.lineage.files import write_all
     from schema.lineage.integrity import Ledger, accept, expected, verify

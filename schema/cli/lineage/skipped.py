@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def command(app: App, refs: tuple[str, ...], urls: tuple[str, ...], version_table: str, against: Path | None) -> None:
     """Name the revisions that an upgrade would never run.
 
-    Asked for each release and each given database. Such revisions came in below a head that was released, or below a database's stamp, after it was set. Ends 3 when there are
-    any.
+    Asked for each release and each given database. Such revisions came in below a head that was released, or below
+    a database's stamp, after it was set. Ends 3 when there are any.
     """
     from schema.lineage.skipped import answers, read_dump
 
