@@ -60,9 +60,9 @@ def plan_rebase(
     if not firsts:
         raise RebaseRefusedError(f"{arm} stands below {onto} already", hint="There is nothing to move.")
     firsts.sort(key=lambda revision: revision.id)
-    _refuse_inner_merges(graph, mine, firsts, onto)
     moved = graph.descendants([revision.id for revision in firsts])
-    _refuse_released(moved, releases)
+    _refuse_released(moved, onto, releases)
+    _refuse_inner_merges(graph, mine, firsts, onto)
     changed = {revision.path: replace(revision, parents=(onto,)) for revision in firsts}
     after = graph.with_files(changed)
     _refuse_stamped(graph, after, moved, stamped or {}, where_is)
@@ -130,12 +130,12 @@ def _refuse_inner_merges(graph: Graph, mine: set[str], firsts: list[Revision], o
             )
 
 
-def _refuse_released(moved: set[str], releases: Sequence[Snapshot]) -> None:
+def _refuse_released(moved: set[str], onto: str, releases: Sequence[Snapshot]) -> None:
     for snapshot in releases:
         if common := sorted(moved & snapshot.graph.revisions.keys()):
             raise RebaseRefusedError(
                 f"{', '.join(common)} would move, and {snapshot.ref} contains {'it' if len(common) == 1 else 'them'}: "
-                "a database of that release would skip what it is moved onto"
+                f"a database of that release would skip what is new below {onto}"
             )
 
 
@@ -154,7 +154,7 @@ def _refuse_stamped(
             if id_ in moved or gained:
                 raise RebaseRefusedError(
                     f"{database} is stamped at {id_}, which would move: it would skip "
-                    f"{', '.join(revision.id for revision in after.ordered(gained)) or 'what it is moved onto'}"
+                    f"{', '.join(revision.id for revision in after.ordered(gained)) or 'nothing today, but it is not yours to move'}"
                 )
 
 

@@ -135,3 +135,29 @@ def test_rebase_keeps_every_revision_and_no_release_skips(
     for heads in (released.heads, tuple(stamped["production"])):
         assert applied(after, heads) == applied(before, heads)
     assert {finding.kind for finding in check(after)} <= {finding.kind for finding in check(before)}
+
+
+@settings(deadline=None, max_examples=80)
+@given(parents=histories(), data=st.data())
+def test_dependencies_labels_and_duplicates_as_alembic_has_them(
+    make_project: Make, parents: Parents, data: st.DataObject
+) -> None:
+    ids = sorted(parents)
+    labelled = data.draw(st.sampled_from(ids))
+    with Folder(make_project, parents) as layout:
+        for id_ in data.draw(st.lists(st.sampled_from(ids), max_size=3, unique=True)):
+            needs = data.draw(st.lists(st.sampled_from([*ids, "label", "gone"]), min_size=1, max_size=2, unique=True))
+            path = layout.version_locations[0] / f"{id_}.py"
+            path.write_text(path.read_text().replace("depends_on = None", f"depends_on = {needs!r}"))
+        path = layout.version_locations[0] / f"{labelled}.py"
+        path.write_text(path.read_text().replace("branch_labels = None", "branch_labels: str = 'label'"))
+        if data.draw(st.booleans()):
+            (layout.version_locations[0] / "zz.py").write_text(path.read_text())
+        theirs = alembic_heads(layout)
+        graph = load(layout)
+    found = {finding.kind for finding in check(graph)}
+    if theirs is None:
+        assert found & {Kind.CYCLE, Kind.MISSING_DEPENDENCY, Kind.DUPLICATE_LABEL}
+    else:
+        assert set(graph.heads) == theirs
+        assert not found & {Kind.CYCLE, Kind.MISSING_DEPENDENCY}
