@@ -49,6 +49,12 @@ class Project:
         found = released(self.repository, refs)
         if not found:
             app.status("No git tag and no --released-ref: nothing is known to be released.")
+        for snapshot in found:
+            # Silence here would pass for a release that is safe.
+            if not snapshot.graph.files:
+                app.status(f"Warning: {snapshot.ref} has no revision files where they are now, so it says nothing.")
+            for error in snapshot.graph.unreadable:
+                app.status(f"Warning: in {snapshot.ref}, {error.message}; that revision is not counted as released.")
         return found
 
 

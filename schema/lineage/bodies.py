@@ -63,12 +63,28 @@ def _written(node: object) -> str:
         for name, value in ast.iter_fields(node):
             if name == "body" and isinstance(node, _FUNCTIONS) and isinstance(value, list):
                 value = _without_docstring(value)  # noqa: PLW2901 - one rewritten field
+            if name == "values" and isinstance(node, ast.JoinedStr):
+                value = _joined(value)  # noqa: PLW2901
             if name not in _UNSTABLE_FIELDS and value is not None and value != []:
                 fields.append(f"{name}={_written(value)}")
         return f"{type(node).__name__}({', '.join(fields)})"
     if isinstance(node, list):
         return f"[{', '.join(_written(element) for element in node)}]"
     return repr(node)
+
+
+def _joined(values: list[ast.expr]) -> list[object]:
+    """An f-string's parts, its texts in one piece: Python 3.12 cuts them up, with empty ones between."""
+    parts: list[object] = []
+    for value in values:
+        text = value.value if isinstance(value, ast.Constant) else None
+        if not isinstance(text, str):
+            parts.append(value)
+        elif parts and isinstance(parts[-1], str):
+            parts[-1] += text
+        elif text:
+            parts.append(text)
+    return parts
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -122,8 +138,13 @@ def touched_tables(data: bytes, path: Path) -> set[str]:
     return tables
 
 
+def _is_op(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "op"
+
+
 def _tables_of_call(call: ast.Call, method: str) -> set[str]:
-    if method in _TABLE_ARGUMENTS:
+    # Batch operations have the same names without the table, which `batch_alter_table` has named.
+    if method in _TABLE_ARGUMENTS and isinstance(call.func, ast.Attribute) and _is_op(call.func.value):
         place = _TABLE_ARGUMENTS[method]
         named = [keyword.value for keyword in call.keywords if keyword.arg in _TABLE_KEYWORDS]
         nodes = named or call.args[place : place + 1]

@@ -48,6 +48,20 @@ class Finding:
     hint: str = ""
 
 
+BLOCKING = frozenset(
+    {
+        Kind.UNREADABLE,
+        Kind.MISSING_PARENT,
+        Kind.ORPHAN_MERGE,
+        Kind.AMBIGUOUS_PREFIX,
+        Kind.MISSING_DEPENDENCY,
+        Kind.DUPLICATE_ID,
+        Kind.DUPLICATE_LABEL,
+        Kind.CYCLE,
+    }
+)
+"""Kinds with which nobody can say what stands on what, so that nothing is planned on such a history."""
+
 WhereIs = Callable[[str], str | None]
 """Names the git ref that has a revision, or None."""
 
@@ -82,6 +96,11 @@ def check(graph: Graph, where_is: WhereIs = lambda _: None) -> list[Finding]:
             )
         )
     return findings
+
+
+def blocking(graph: Graph) -> Finding | None:
+    """The first finding that has to be repaired before anything is planned."""
+    return next((finding for finding in check(graph) if finding.kind in BLOCKING), None)
 
 
 def _named(graph: Graph, ids: tuple[str, ...]) -> str:

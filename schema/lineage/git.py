@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 
 from schema.errors import SchemaError, UsageError
-from schema.lineage.graph import Graph, build
+from schema.lineage.graph import Graph
 from schema.lineage.layout import Layout
-from schema.lineage.source import UnreadableError, parse
+from schema.lineage.source import Revision, UnreadableError, parse
 
 
 class GitError(SchemaError):
@@ -88,10 +88,30 @@ class Repository:
             path = os.fsdecode(name)
             if head and head.split()[1] == b"blob" and self._is_revision(path):
                 entries.append((path, head.split()[2].decode()))
-        blobs = self._blobs(sha for _, sha in entries)
-        graph = build((self.root / path, blobs[sha]) for path, sha in entries)
-        contents = {self.root / path: blobs[sha] for path, sha in entries}
+        self._read_blobs(sha for _, sha in entries)
+        graph = Graph(
+            tuple(read for entry in entries if isinstance(read := self._parsed(*entry), Revision)),
+            tuple(read for entry in entries if isinstance(read := self._parsed(*entry), UnreadableError)),
+        )
+        contents = {self.root / path: self._blobs[sha] for path, sha in entries}
         return Snapshot(ref, graph, {revision.id: contents[revision.path] for revision in graph.files})
+
+    @cached_property
+    def _blobs(self) -> dict[str, bytes]:
+        """Contents read so far; most files are the same in every release."""
+        return {}
+
+    @cached_property
+    def _revisions(self) -> dict[tuple[str, str], Revision | UnreadableError]:
+        return {}
+
+    def _parsed(self, path: str, sha: str) -> Revision | UnreadableError:
+        if (path, sha) not in self._revisions:
+            try:
+                self._revisions[path, sha] = parse(self._blobs[sha], self.root / path)
+            except UnreadableError as error:
+                self._revisions[path, sha] = error
+        return self._revisions[path, sha]
 
     def commit(self, ref: str) -> str:
         """The commit that a ref names.
@@ -147,12 +167,11 @@ class Repository:
     def _lines(self, *arguments: str) -> list[str]:
         return os.fsdecode(_git(self.root, *arguments)).splitlines()
 
-    def _blobs(self, shas: Iterable[str]) -> dict[str, bytes]:
-        wanted = sorted(set(shas))
+    def _read_blobs(self, shas: Iterable[str]) -> None:
+        wanted = sorted(set(shas) - self._blobs.keys())
         if not wanted:
-            return {}
+            return
         output = _git(self.root, "cat-file", "--batch", input_=("\n".join(wanted) + "\n").encode())
-        blobs: dict[str, bytes] = {}
         position = 0
         for sha in wanted:
             end = output.index(b"\n", position)
@@ -160,9 +179,8 @@ class Repository:
             if words[-1] == b"missing":
                 raise GitError(f"git lacks object {sha}", hint="Fetch it: this may be a partial clone.")
             size = int(words[2])
-            blobs[sha] = output[end + 1 : end + 1 + size]
+            self._blobs[sha] = output[end + 1 : end + 1 + size]
             position = end + size + 2
-        return blobs
 
 
 def released(repository: Repository | None, refs: Sequence[str]) -> list[Snapshot]:

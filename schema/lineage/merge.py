@@ -12,7 +12,7 @@ from typing import Any
 from schema.errors import ConfigError, ExitCode, RevisionError
 from schema.lineage.bodies import touched_tables
 from schema.lineage.files import Change
-from schema.lineage.findings import Kind, check, phantoms
+from schema.lineage.findings import blocking, phantoms
 from schema.lineage.graph import Graph
 from schema.lineage.headfile import head_change
 from schema.lineage.layout import Layout
@@ -20,8 +20,6 @@ from schema.lineage.source import Revision, parse
 
 Template = Callable[[Mapping[str, Any]], str]
 """Renders the project's script.py.mako with the variables that Alembic gives it."""
-
-_HARMLESS = {Kind.SEVERAL_HEADS, Kind.SEVERAL_BASES, Kind.REVISES_DIFFERS, Kind.HEAD_FILE, Kind.PHANTOM_PARENT}
 
 
 class MergeRefusedError(RevisionError):
@@ -56,8 +54,8 @@ def plan_merge(
     Raises:
         MergeRefusedError: fewer than two, one is an ancestor of another, or the history is broken.
     """
-    if broken := [finding for finding in check(graph) if finding.kind not in _HARMLESS]:
-        raise MergeRefusedError(f"the history is broken: {broken[0].message}", hint=broken[0].hint)
+    if broken := blocking(graph):
+        raise MergeRefusedError(f"the history is broken: {broken.message}", hint=broken.hint)
     merged = tuple(dict.fromkeys(parents or graph.heads))
     if found := phantoms(graph, merged):
         real = [parent for parent in merged if parent not in found]

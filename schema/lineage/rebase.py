@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from schema.errors import ExitCode, RevisionError
 from schema.lineage.edit import relinked
 from schema.lineage.files import Change
-from schema.lineage.findings import Finding, Kind, WhereIs, check
+from schema.lineage.findings import Finding, Kind, WhereIs, blocking, check
 from schema.lineage.git import Repository, Snapshot
 from schema.lineage.graph import Graph
 from schema.lineage.headfile import head_change
@@ -51,9 +51,11 @@ def plan_rebase(
     each known database, by the database's name. Nothing is written.
 
     Raises:
-        RebaseRefusedError: a moved revision is released or stamped, a database would skip, or the result is no
-            better than before.
+        RebaseRefusedError: a moved revision is released or stamped, a database would skip, or the history is or would
+            be broken.
     """
+    if broken := blocking(graph):
+        raise RebaseRefusedError(f"the history is broken: {broken.message}", hint=broken.hint)
     below = graph.ancestors([onto], dependencies=False)
     mine = graph.ancestors([arm], dependencies=False) - below
     firsts = [graph.revisions[id_] for id_ in mine if not mine.intersection(graph.revisions[id_].parents)]
@@ -152,9 +154,10 @@ def _refuse_stamped(
                 )
             gained = after.ancestors([id_]) - before.ancestors([id_])
             if id_ in moved or gained:
+                skipped = ", ".join(revision.id for revision in after.ordered(gained))
                 raise RebaseRefusedError(
-                    f"{database} is stamped at {id_}, which would move: it would skip "
-                    f"{', '.join(revision.id for revision in after.ordered(gained)) or 'nothing today, but it is not yours to move'}"
+                    f"{database} is stamped at {id_}, which would move"
+                    + (f": it would skip {skipped}" if skipped else "")
                 )
 
 

@@ -178,6 +178,21 @@ def test_releases(repo: Repo, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lineage", "integrity"]) == 0
 
 
+def test_a_release_that_says_nothing_is_not_passed_over(repo: Repo, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = repo.write("b", "a")
+    broken.write_text("<<<<<<< HEAD\n")
+    repo.save("v1")
+    repo.git("mv", "migrations", "moved")
+    repo.save("v2")
+    repo.git("mv", "moved", "migrations")
+    repo.write("b", "a")
+    assert run(["lineage", "skipped"]) == 0
+    err = capsys.readouterr().err
+    assert "Warning: in v1, " in err
+    assert "that revision is not counted as released" in err
+    assert "Warning: v2 has no revision files where they are now" in err
+
+
 def test_show(repo: Repo, capsys: pytest.CaptureFixture[str]) -> None:
     repo.save("v1") if repo.git("status", "--short") else repo.git("tag", "v1")
     repo.write("c", "b")

@@ -37,17 +37,18 @@ def command(app: App, refs: tuple[str, ...], record: bool, accepted: str | None,
     ledger = Ledger.read(project.layout.ledger)
     entries = expected(ledger, project.releases(app, refs))
     changes = []
+    known = set(entries if record else ledger.entries)
     if accepted is not None and reason is not None:
         id_ = project.graph.resolve(accepted).id
         entries = accept(project.graph, entries, id_, reason.strip())
         changes = ledger.change(entries if record else {**ledger.entries, id_: entries[id_]})
+        known = known | {id_}
     elif record:
         changes = ledger.change(entries)
     write_all(changes)
     for change in changes:
         app.status(f"{change.path} written.")
-    known = entries if record else ledger.entries
-    if new := len(entries.keys() - known.keys() - ({accepted} if accepted else set())):
+    if new := len(entries.keys() - known):
         app.detail(f"{new} released revisions are not in {ledger.path} yet; --record adds them.")
     findings = verify(project.graph, entries)
     app.finish(

@@ -136,3 +136,18 @@ def test_mine_is_the_arm_that_the_shared_branch_lacks(project: Project, git: Git
     write("d", "a")
     with pytest.raises(RevisionError, match="there are 3 heads: b, c, d"):
         choose_arm(load(layout), repository, None, None, None)
+
+
+def test_a_broken_history_is_repaired_first(project: Project) -> None:
+    layout, _ = project("a<-b, a<-c")
+    (layout.version_locations[0] / "c.py").write_text("revision = 'c'\ndown_revision = 'zz'\n")
+    with pytest.raises(RebaseRefusedError, match="the history is broken: c.py: c stands on zz, which has no file"):
+        plan_rebase(load(layout), layout, "c", "b")
+
+
+def test_a_cycle_through_a_dependency_is_refused(project: Project) -> None:
+    layout, _ = project("a<-b, a<-c")
+    path = layout.version_locations[0] / "b.py"
+    path.write_text(path.read_text().replace("depends_on = None", "depends_on = 'c'"))
+    with pytest.raises(RebaseRefusedError, match="moving c onto b would break the history: 2 revisions stand on each"):
+        plan_rebase(load(layout), layout, "c", "b")
