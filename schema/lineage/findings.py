@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from schema.lineage.graph import Graph, chains
+from schema.lineage.graph import Graph, cycles
 from schema.lineage.source import Revision
 
 ID_MAX_LENGTH = 32
@@ -33,7 +33,6 @@ class Kind(StrEnum):
     PHANTOM_PARENT = "phantom-parent"
     REVISES_DIFFERS = "revises-differs"
     HEAD_FILE = "head-file"
-    SKIPPED = "skipped"
     EDITED = "edited"
 
 
@@ -190,7 +189,7 @@ def _missing_one(graph: Graph, revision: Revision, parent: str, where_is: WhereI
 
 
 def _cycles(graph: Graph) -> Iterator[Finding]:
-    for group in chains(graph):
+    for group in cycles(graph):
         ids = tuple(group)
         yield Finding(
             Kind.CYCLE,
@@ -218,12 +217,22 @@ def _ids(graph: Graph) -> Iterator[Finding]:
 
 def phantoms(graph: Graph, parents: tuple[str, ...]) -> dict[str, str]:
     """Of a merge's parents, those that are ancestors of another, each with that other."""
-    below = {parent: graph.ancestors([parent], dependencies=False) - {parent} for parent in dict.fromkeys(parents)}
-    return {
-        parent: next(other for other in below if parent in below[other])
-        for parent in below
-        if any(parent in ancestors for other, ancestors in below.items() if other != parent)
-    }
+    known = [parent for parent in dict.fromkeys(parents) if parent in graph.revisions]
+    found: dict[str, str] = {}
+    # Nothing below the lowest parent leads to a parent, so the search stays between the arms.
+    floor = min((graph.positions[parent] for parent in known), default=0)
+    for other in known:
+        seen = {other}
+        waiting = list(graph.revisions[other].parents)
+        while waiting:
+            id_ = waiting.pop()
+            if id_ in seen or graph.positions.get(id_, -1) < floor:
+                continue
+            seen.add(id_)
+            if id_ in known:
+                found.setdefault(id_, other)
+            waiting += graph.revisions[id_].parents
+    return {parent: found[parent] for parent in known if parent in found}
 
 
 def _phantoms(graph: Graph) -> Iterator[Finding]:

@@ -54,6 +54,11 @@ class Graph:
         """Ids without a `down_revision`, sorted."""
         return tuple(sorted(revision.id for revision in self.revisions.values() if not revision.parents))
 
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Place of each id in `ordered()`: ancestors have lower ones."""
+        return {revision.id: place for place, revision in enumerate(self.ordered())}
+
     def dependencies(self, id_: str) -> tuple[str, ...]:
         """The ids that a revision's `depends_on` stands for, labels resolved."""
         return tuple(self.labels.get(name, name) for name in self.revisions[id_].depends_on)
@@ -174,7 +179,7 @@ def _read(path: Path) -> bytes | UnreadableError:
         return UnreadableError(f"{path} cannot be read: {error.strerror}")
 
 
-def chains(graph: Graph) -> Iterator[list[str]]:
+def cycles(graph: Graph) -> Iterator[list[str]]:
     """Strongly connected groups of more than one revision, or of one that stands on itself: the cycles."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}

@@ -18,10 +18,12 @@ from schema.errors import UsageError
 @click.command("integrity")
 @released_ref
 @click.option("--record", is_flag=True, help="Add the released revisions that the ledger lacks.")
-@click.option("--accept", "accepted", metavar="REVISION", help="Take today's content of an edited revision as right.")
+@click.option(
+    "--accept", "accepted", metavar="REVISION", multiple=True, help="Take an edited revision as right; repeatable."
+)
 @click.option("--reason", metavar="TEXT", help="Why; kept in the ledger.")
 @pass_app
-def command(app: App, refs: tuple[str, ...], record: bool, accepted: str | None, reason: str | None) -> None:
+def command(app: App, refs: tuple[str, ...], record: bool, accepted: tuple[str, ...], reason: str | None) -> None:
     """Find released revisions that were edited.
 
     That is: their link, upgrade or downgrade changed, or their file is gone. Comments, docstrings and layout don't
@@ -31,24 +33,20 @@ def command(app: App, refs: tuple[str, ...], record: bool, accepted: str | None,
     from schema.lineage.files import write_all
     from schema.lineage.integrity import Ledger, accept, expected, verify
 
-    if (accepted is None) is not (reason is None) or (reason is not None and not reason.strip()):
+    if bool(accepted) is not bool(reason and reason.strip()):
         raise UsageError("--accept and --reason go together", hint="Say which revision, and why it had to be edited.")
     project = Project.read(app)
     ledger = Ledger.read(project.layout.ledger)
     entries = expected(ledger, project.releases(app, refs))
-    changes = []
-    known = set(entries if record else ledger.entries)
-    if accepted is not None and reason is not None:
-        id_ = project.graph.resolve(accepted).id
-        entries = accept(project.graph, entries, id_, reason.strip())
-        changes = ledger.change(entries if record else {**ledger.entries, id_: entries[id_]})
-        known = known | {id_}
-    elif record:
-        changes = ledger.change(entries)
+    ids = [project.graph.resolve(text).id for text in accepted]
+    for id_ in ids:
+        entries = accept(project.graph, entries, id_, (reason or "").strip())
+    kept = entries if record else {**ledger.entries, **{id_: entries[id_] for id_ in ids}}
+    changes = ledger.change(kept) if record or ids else []
     write_all(changes)
     for change in changes:
         app.status(f"{change.path} written.")
-    if new := len(entries.keys() - known):
+    if new := len(entries) - len(kept):
         app.detail(f"{new} released revisions are not in {ledger.path} yet; --record adds them.")
     findings = verify(project.graph, entries)
     app.finish(

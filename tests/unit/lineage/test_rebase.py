@@ -141,7 +141,7 @@ def test_mine_is_the_arm_that_the_shared_branch_lacks(project: Project, git: Git
 def test_a_broken_history_is_repaired_first(project: Project) -> None:
     layout, _ = project("a<-b, a<-c")
     (layout.version_locations[0] / "c.py").write_text("revision = 'c'\ndown_revision = 'zz'\n")
-    with pytest.raises(RebaseRefusedError, match="the history is broken: c.py: c stands on zz, which has no file"):
+    with pytest.raises(RebaseRefusedError, match=r"the history is broken: c\.py: c stands on zz, which has no file"):
         plan_rebase(load(layout), layout, "c", "b")
 
 
