@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -116,9 +117,7 @@ def findings_github(findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
-def _relative(path: Any) -> Any:
-    from pathlib import Path
-
+def _relative(path: Path) -> Path:
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from schema.errors import ExitCode, RevisionError, UsageError
 from schema.lineage.edit import relinked, renamed
 from schema.lineage.files import Change
-from schema.lineage.findings import Kind, check
+from schema.lineage.findings import Kind, check, new_defects
 from schema.lineage.git import Repository, Snapshot, required
 from schema.lineage.graph import Graph
 from schema.lineage.source import Revision, parse
@@ -106,7 +106,10 @@ def plan_backport(
         before = child.path.read_bytes()
         changes.append(Change(child.path, before, relinked(before, child.path, parents)))
         changed[child.path] = replace(child, parents=parents)
-    return Backport(original, copy, point, tuple(above), graph.with_files(changed), tuple(changes))
+    after = graph.with_files(changed)
+    if worse := new_defects(graph, after):
+        raise BackportRefusedError(worse[0].message, hint=worse[0].hint)
+    return Backport(original, copy, point, tuple(above), after, tuple(changes))
 
 
 def _copied(original: Revision, id_: str, point: str) -> tuple[Revision, Change]:

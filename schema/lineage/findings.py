@@ -102,6 +102,17 @@ def blocking(graph: Graph) -> Finding | None:
     return next((finding for finding in check(graph) if finding.kind in BLOCKING), None)
 
 
+def new_defects(before: Graph, after: Graph) -> list[Finding]:
+    """What a plan would make worse. Heads and bases are its business, and `Revises:` lines are written with it."""
+    ignored = {Kind.SEVERAL_HEADS, Kind.SEVERAL_BASES, Kind.REVISES_DIFFERS}
+    known = {(finding.kind, finding.revisions) for finding in check(before)}
+    return [
+        finding
+        for finding in check(after)
+        if finding.kind not in ignored and (finding.kind, finding.revisions) not in known
+    ]
+
+
 def _named(graph: Graph, ids: tuple[str, ...]) -> str:
     return ", ".join(f"{id_} ({graph.revisions[id_].path.name})" for id_ in ids)
 

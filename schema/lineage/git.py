@@ -55,7 +55,10 @@ class Repository:
 
     def tags(self) -> list[str]:
         """Every tag, oldest first."""
-        return self._lines("for-each-ref", "--sort=creatordate", "--format=%(refname:short)", "refs/tags")
+        kinds = "%(objecttype) %(*objecttype)"
+        lines = self._lines("for-each-ref", "--sort=creatordate", f"--format={kinds} %(refname:short)", "refs/tags")
+        # A tag may name a blob or a tree, which is no release.
+        return [line.rpartition(" ")[2] for line in lines if "commit" in line.split(" ")[:2]]
 
     def branches(self) -> list[str]:
         """Every local and remote branch."""
@@ -64,7 +67,11 @@ class Repository:
 
     def commits(self) -> list[str]:
         """Commits of the current branch that touched the revision files, newest first."""
-        return self._lines("log", "--format=%h", "--", *self.locations) if self._has_commits() else []
+        try:
+            head = self.commit("HEAD")
+        except UsageError:
+            return []
+        return self._lines("log", "--format=%h", head, "--", *self.locations)
 
     def default_branch(self) -> str | None:
         """The branch that others merge into: the remote's HEAD, or a main or master."""
@@ -128,13 +135,12 @@ class Repository:
 
     def ref_with(self, revision: str) -> str | None:
         """A branch, a tag or else a commit that has a file with this revision id; None when nothing has."""
-        if refs := [*self.branches(), *self.tags()]:
-            found = self._refs_with(refs, revision)
-            if found:
+        refs = [*self.branches(), *self.tags()]
+        # Not all at once: a command line has a length.
+        for start in range(0, len(refs), 200):
+            if found := self._refs_with(refs[start : start + 200], revision):
                 return min(found, key=refs.index)
-        if not self._has_commits():
-            return None
-        changed = self._lines("log", "--all", "--format=%h", "-S", revision, "--", *self.locations)
+        changed = self._lines("log", "--all", "--format=%h", "-S", revision, "--", *self.locations) if refs else []
         return next((f"commit {commit}" for commit in changed if self._refs_with([commit], revision)), None)
 
     def _refs_with(self, refs: Sequence[str], revision: str) -> list[str]:
@@ -160,9 +166,6 @@ class Repository:
             for location in self.locations
             if location == "." or path.startswith(f"{location}/")
         )
-
-    def _has_commits(self) -> bool:
-        return bool(self._lines("rev-list", "--all", "--max-count=1"))
 
     def _lines(self, *arguments: str) -> list[str]:
         return os.fsdecode(_git(self.root, *arguments)).splitlines()

@@ -12,7 +12,7 @@ from typing import Any
 from schema.errors import ConfigError, ExitCode, RevisionError
 from schema.lineage.bodies import touched_tables
 from schema.lineage.files import Change
-from schema.lineage.findings import blocking, phantoms
+from schema.lineage.findings import blocking, new_defects, phantoms
 from schema.lineage.graph import Graph
 from schema.lineage.headfile import head_change
 from schema.lineage.layout import Layout
@@ -73,10 +73,12 @@ def plan_merge(
     text = message or f"merge {' and '.join(merged)}"
     path = _folder(graph, layout, merged) / _file_name(layout, id_, text, created)
     source = _render(template or _plain, id_, merged, text, created)
-    revision = parse(source, path)
+    revision = parse(source, path, thorough=True)
     if revision.id != id_ or revision.parents != merged:
         raise ConfigError(f"{layout.script_location / 'script.py.mako'} makes no revision {id_} on {', '.join(merged)}")
     after = graph.with_files({path: revision})
+    if worse := new_defects(graph, after):
+        raise MergeRefusedError(worse[0].message, hint=worse[0].hint)
     changes = [Change(path, None, source)]
     if len(after.heads) == 1:
         changes += head_change(layout.head_file, after.heads[0])

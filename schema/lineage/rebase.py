@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from schema.errors import ExitCode, RevisionError
 from schema.lineage.edit import relinked
 from schema.lineage.files import Change
-from schema.lineage.findings import Finding, Kind, WhereIs, blocking, check
+from schema.lineage.findings import WhereIs, blocking, new_defects
 from schema.lineage.git import Repository, Snapshot
 from schema.lineage.graph import Graph
 from schema.lineage.headfile import head_change
@@ -69,9 +69,8 @@ def plan_rebase(
     after = graph.with_files(changed)
     _refuse_stamped(graph, after, moved, stamped or {}, where_is)
     _refuse_skips(graph, after, releases)
-    new = _new_defects(graph, after)
-    if new:
-        raise RebaseRefusedError(f"moving {arm} onto {onto} would break the history: {new[0].message}")
+    if worse := new_defects(graph, after):
+        raise RebaseRefusedError(f"moving {arm} onto {onto} would break the history: {worse[0].message}")
     changes = [_relink(revision, onto) for revision in firsts]
     heads = after.heads
     if len(heads) == 1:
@@ -166,9 +165,3 @@ def _refuse_skips(before: Graph, after: Graph, releases: Sequence[Snapshot]) -> 
         heads = snapshot.graph.heads
         if gained := after.ancestors(heads) - before.ancestors(heads):
             raise RebaseRefusedError(f"a database of {snapshot.ref} would skip {', '.join(sorted(gained))}")
-
-
-def _new_defects(before: Graph, after: Graph) -> list[Finding]:
-    known = {(finding.kind, finding.revisions) for finding in check(before)}
-    kinds = {Kind.CYCLE, Kind.PHANTOM_PARENT}
-    return [f for f in check(after) if f.kind in kinds and (f.kind, f.revisions) not in known]

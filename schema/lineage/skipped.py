@@ -52,19 +52,20 @@ def skipped_since(
     """What a database stamped at `stamped` would never run, if it was upgraded there with the history `then`."""
     taken = graph.ancestors(stamped)
     ran = then.graph.ancestors(stamped)
-    missed = graph.ordered(taken - ran)
-    originals = {revision.id: original_of(revision) for revision in missed}
-    covered = [
-        (revision, original)
-        for revision in missed
-        if (original := originals[revision.id]) in graph.revisions and (original in ran or original not in taken)
-    ]
+    skipped: list[Revision] = []
+    covered: list[tuple[Revision, str]] = []
+    for revision in graph.ordered(taken - ran):
+        original = original_of(revision)
+        if original is not None and original in graph.revisions and (original in ran or original not in taken):
+            covered.append((revision, original))
+        else:
+            skipped.append(revision)
     return Skipped(
         subject,
         tuple(stamped),
         then.name,
-        tuple(revision for revision in missed if revision not in [one for one, _ in covered]),
-        tuple((revision, original) for revision, original in covered if original),
+        tuple(skipped),
+        tuple(covered),
         tuple((id_, where_is(id_)) for id_ in stamped if id_ not in graph.revisions),
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schema.errors import ConfigError
+from schema.errors import ConfigError, SchemaError
 from schema.lineage.files import write_all
 from schema.lineage.findings import check
 from schema.lineage.graph import Graph, load
@@ -61,6 +61,7 @@ def test_the_file_is_named_as_the_ini_says(tmp_path: Path, project: Project) -> 
     [
         ("p<-q, q<-a, a<-b, a<-c", ("q", "p", "b", "c"), "q is an ancestor of b; p is an ancestor of q"),
         ("a<-b", (), "a merge needs two parents, and here is b"),
+        ("a<-b, a<-c, a<-join", (), "join is the id of join.py already"),
         ("a<-b, a<-c", ("b", "b"), "a merge needs two parents, and here is b"),
         ("a<-b, b<-a", (), "the history is broken: 2 revisions stand on each other"),
     ],
@@ -68,7 +69,21 @@ def test_the_file_is_named_as_the_ini_says(tmp_path: Path, project: Project) -> 
 def test_refusals(project: Project, shape: str, parents: tuple[str, ...], message: str) -> None:
     layout, graph = project(shape)
     with pytest.raises(MergeRefusedError, match=message):
-        plan_merge(graph, layout, parents)
+        plan_merge(graph, layout, parents, identity="join")
+
+
+@pytest.mark.parametrize(
+    ("identity", "message", "error"),
+    [
+        ("x" * 33, "", "has 33 characters, and the version table holds 32"),
+        ("x@y", "", "has characters that Alembic refuses: @"),
+        ("join", 'three """ quotes', "line 7: "),
+    ],
+)
+def test_what_alembic_would_choke_on_is_not_written(project: Project, identity: str, message: str, error: str) -> None:
+    layout, graph = project("a<-b, a<-c")
+    with pytest.raises(SchemaError, match=error):
+        plan_merge(graph, layout, identity=identity, message=message)
 
 
 def test_a_phantom_refusal_suggests_the_real_parents(project: Project) -> None:

@@ -130,9 +130,15 @@ def test_an_unknown_stamp_is_named_with_its_ref(project: Project, git: Git, writ
     assert (answer.unknown, answer.clean) == ((("c", "feature"),), False)
 
 
-def test_no_such_ref(project: Project, git: Git) -> None:
+def test_refs_that_are_no_release(project: Project, git: Git) -> None:
     layout, _ = project("a<-b")
+    assert repository(layout).commits() == []
+    assert repository(layout).ref_with("zz") is None
     git("save", "one")
+    git("tag", "key", git("hash-object", "-w", "alembic.ini").strip())
+    git("tag", "-a", "-m", "annotated", "v1")
+    assert repository(layout).tags() == ["v1"]
+    git("tag", "-d", "key", "v1")
     with pytest.raises(UsageError, match="git knows no ref v9"):
         released(repository(layout), ["v9"])
     assert released(repository(layout), []) == []
