@@ -210,17 +210,17 @@ def required(repository: Repository | None) -> Repository:
 
 
 def _git(folder: Path, *arguments: str, input_: bytes | None = None) -> bytes:
+    # git sets GIT_DIR for hooks; with -C it would be read relative to the wrong folder.
     environment = {
         name: value for name, value in os.environ.items() if not re.match(r"GIT_(DIR|WORK_TREE|INDEX)", name)
     }
-    # git sets GIT_DIR for hooks; with -C it would be read relative to the wrong folder.
     try:
         answer = subprocess.run(
             ["git", "-c", "core.quotePath=false", "-C", str(folder), *arguments],
             input=input_,
             capture_output=True,
             check=False,
-            env={**environment, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+            env={**environment, "GIT_OPTIONAL_LOCKS": "0", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"},
         )
     except FileNotFoundError as error:
         raise GitError("git is not installed") from error

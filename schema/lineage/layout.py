@@ -105,7 +105,7 @@ def read_layout(config: Path | None = None) -> Layout:
         or (script_location / "versions",),
         recursive=options.flag("recursive_version_locations"),
         file_template=options.text("file_template") or Layout.file_template,
-        truncate_slug_length=int(options.text("truncate_slug_length") or 40),
+        truncate_slug_length=options.number("truncate_slug_length") or Layout.truncate_slug_length,
         timezone=options.text("timezone"),
     )
 
@@ -139,13 +139,25 @@ class _Options:
         except ConfigParserError as error:
             raise ConfigError(f"{self.source}: {name} cannot be read: {error}") from error
 
+    def _filled(self, name: str, text: str) -> str:
+        try:
+            return text % self._here
+        except (KeyError, ValueError, TypeError) as error:
+            raise ConfigError(
+                f"{self.source}: {name} cannot be read: {text}", hint="Only %(here)s is replaced; write other % as %%."
+            ) from error
+
     def text(self, name: str) -> str | None:
         value = self._ini(name)
         if value is None and name in self._table:
-            value = (
-                str(self._table[name]) % self._here if isinstance(self._table[name], str) else str(self._table[name])
-            )
+            value = self._filled(name, str(self._table[name]))
         return value
+
+    def number(self, name: str) -> int | None:
+        text = self.text(name)
+        if text and not text.strip().isdecimal():
+            raise ConfigError(f"{self.source}: {name} is {text}, not a number")
+        return int(text) if text else None
 
     def flag(self, name: str) -> bool:
         value = self._ini(name)
@@ -155,7 +167,7 @@ class _Options:
         value = self._ini(name)
         if not value:
             listed = self._table.get(name) or []
-            return [str(path) % self._here for path in ([listed] if isinstance(listed, str) else listed)]
+            return [self._filled(name, str(path)) for path in ([listed] if isinstance(listed, str) else listed)]
         separator = self._ini("path_separator") or self._ini("version_path_separator")
         if separator is None:
             return [path for path in re.split(r", *|(?: +)", value) if path]

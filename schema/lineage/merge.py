@@ -127,7 +127,10 @@ def _now(timezone: str | None) -> datetime:
         return datetime.now().replace(microsecond=0)
     from zoneinfo import ZoneInfo
 
-    return datetime.now(ZoneInfo(timezone))
+    try:
+        return datetime.now(ZoneInfo(timezone)).replace(microsecond=0)
+    except (KeyError, ValueError, OSError) as error:
+        raise ConfigError(f"timezone {timezone} is not known here", hint="Correct it in alembic.ini.") from error
 
 
 def _folder(graph: Graph, layout: Layout, parents: tuple[str, ...]) -> Path:

@@ -1,7 +1,7 @@
 """One revision file to one `Revision`, statically.
 
 Two readers give the same answer: a regular expression for the usual shape, and `ast` for everything else. The first
-is about thirty times faster and looks no further than the link, so only `ast` (`thorough`) sees an error in a body.
+is more than ten times faster and looks no further than the link, so only `ast` (`thorough`) sees an error in a body.
 """
 
 import re

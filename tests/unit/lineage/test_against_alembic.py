@@ -105,7 +105,7 @@ def applied(graph: Graph, heads: tuple[str, ...]) -> set[str]:
     return graph.ancestors(heads)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(parents=histories(), data=st.data())
 def test_rebase_keeps_every_revision_and_no_release_skips(
     make_project: Make, parents: Parents, data: st.DataObject

@@ -89,6 +89,7 @@ def test_an_ini_elsewhere(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "[alembic]\nscript_location = m\npath_separator = comma\nversion_locations = a,b\n",
             "path_separator is comma",
         ),
+        ("[alembic]\nscript_location = m\ntruncate_slug_length = x\n", "truncate_slug_length is x, not a number"),
         ("[alembic]\nscript_location = nopackage:m\n", "the package nopackage is not to be found"),
     ],
 )
@@ -96,3 +97,12 @@ def test_a_broken_ini_is_named(tree: Path, ini: str, message: str) -> None:
     (tree / "alembic.ini").write_text(ini)
     with pytest.raises(ConfigError, match=message):
         read_layout(tree / "alembic.ini")
+
+
+def test_a_percent_sign_in_pyproject(tree: Path) -> None:
+    text = '[tool.alembic]\nscript_location = "m"\nfile_template = "{}"\n'
+    (tree / "pyproject.toml").write_text(text.format("%%(year)d_%%(rev)s"))
+    assert read_layout().file_template == "%(year)d_%(rev)s"
+    (tree / "pyproject.toml").write_text(text.format("%(year)d_%(rev)s"))
+    with pytest.raises(ConfigError, match="file_template cannot be read"):
+        read_layout()

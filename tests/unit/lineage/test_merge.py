@@ -1,6 +1,8 @@
 """Merge revisions."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -114,3 +116,11 @@ def test_a_template_that_makes_something_else_is_refused(project: Project) -> No
     with pytest.raises(ConfigError, match=r"script\.py\.mako makes no revision join on b, c"):
         plan_merge(graph, layout, identity="join", template=lambda _: "revision = 'other'\n")
     assert len(layout.files()) == 3
+
+
+def test_the_timezone_of_the_ini(project: Project) -> None:
+    layout, graph = project("a<-b, a<-c")
+    source = plan_merge(graph, replace(layout, timezone="Asia/Seoul")).changes[0].after.decode()
+    assert re.search(r"Create Date: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+09:00\n", source)
+    with pytest.raises(ConfigError, match="timezone Nowhere is not known here"):
+        plan_merge(graph, replace(layout, timezone="Nowhere"))

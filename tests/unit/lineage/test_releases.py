@@ -1,6 +1,7 @@
 """What git and dumps say of releases: skipped and edited revisions, missing ones, freezing, backports."""
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from schema.lineage.freeze import plan_freeze
 from schema.lineage.git import Repository, released
 from schema.lineage.graph import Graph, load
 from schema.lineage.integrity import Ledger, accept, expected, verify
-from schema.lineage.layout import Layout
+from schema.lineage.layout import Layout, read_layout
 from schema.lineage.skipped import View, answers, dump, read_dump
 
 Project = Callable[[str], tuple[Layout, Graph]]
@@ -268,3 +269,33 @@ def test_backports_that_are_refused(project: Project, shape: str, fix: str, poin
     _, graph = project(shape)
     with pytest.raises(BackportRefusedError, match=message):
         plan_backport(graph, fix, point)
+
+
+def test_the_versions_folder_may_be_the_repository_itself(project: Project) -> None:
+    layout, _ = project("a<-b")
+    root = layout.version_locations[0]
+
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "-c", "user.name=T", "-c", "user.email=t@e.org", *arguments], cwd=root, check=True)
+
+    git("init", "-q", "-b", "main")
+    git("add", "-A")
+    git("commit", "-q", "-m", "one")
+    git("tag", "v1")
+    assert repository(layout).locations == ["."]
+    assert released(repository(layout), [])[0].graph.heads == ("b",)
+    assert repository(layout).ref_with("b") == "main"
+
+
+def test_a_folder_named_like_a_pattern(project: Project, git: Git, tmp_path: Path) -> None:
+    project("a<-b")
+    (tmp_path / "migrations" / "versions").rename(tmp_path / "migrations" / "v[1]*")
+    (tmp_path / "alembic.ini").write_text(
+        "[alembic]\nscript_location = %(here)s/migrations\npath_separator = os\n"
+        "version_locations = %(here)s/migrations/v[1]*\n"
+    )
+    git("save", "one")
+    layout = read_layout(tmp_path / "alembic.ini")
+    assert repository(layout).snapshot("HEAD").graph.heads == ("b",)
+    assert repository(layout).ref_with("b") == "main"
+    assert len(repository(layout).commits()) == 1
