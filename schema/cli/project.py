@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from schema.lineage.git import Repository, Snapshot
 
 
+def layout_of(app: App) -> Layout:
+    """Where the project that -c names, or the one here, has its files; says so when it is neither."""
+    layout = read_layout(app.config)
+    if not layout.chosen:
+        app.status(f"No alembic.ini here: this is the history of {layout.config}.")
+    if not any(folder.is_dir() for folder in layout.version_locations):
+        app.status(f"Warning: there is no folder {', '.join(map(str, layout.version_locations))}.")
+    return layout
+
+
 @dataclass(frozen=True)
 class Project:
     """The project of one call; git is asked only when something wants to know."""
@@ -29,7 +39,7 @@ class Project:
     @classmethod
     def read(cls, app: App, *, thorough: bool = False) -> "Project":
         """Read the project that -c names, or the one here."""
-        layout = read_layout(app.config)
+        layout = layout_of(app)
         return cls(layout, load(layout, thorough=thorough))
 
     @cached_property

@@ -4,7 +4,7 @@ import os
 import re
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ class Layout:
     file_template: str = "%(rev)s_%(slug)s"
     truncate_slug_length: int = 40
     timezone: str | None = None
+    chosen: bool = True
+    """Whether somebody named this project or stands in it; else it is this package's own."""
 
     @property
     def head_file(self) -> Path:
@@ -87,7 +89,7 @@ def read_layout(config: Path | None = None) -> Layout:
     options = _Options(ini, toml)
     location = options.text("script_location")
     if not location and given is None and not ini.is_file():
-        return read_layout(_own_config())
+        return replace(read_layout(_own_config()), chosen=False)
     if not location:
         raise ConfigError(
             f"neither {ini} nor {toml} says script_location",

@@ -220,6 +220,20 @@ def test_backport(repo: Repo, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lineage", "backport", "fix", "--at", "nothing"]) == ExitCode.FAILED
 
 
+def test_the_wrong_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["heads"]) == 0
+    assert "No alembic.ini here: this is the history of " in capsys.readouterr().err
+    (tmp_path / "m").mkdir()
+    (tmp_path / "alembic.ini").write_text("[alembic]\nscript_location = m\n")
+    assert run(["heads"]) == 0
+    out = capsys.readouterr()
+    assert (out.out, out.err) == ("", f"Warning: there is no folder {tmp_path / 'm' / 'versions'}.\n")
+    (tmp_path / "alembic.ini").write_text("[alembic]\n")
+    assert run(["heads"]) == ExitCode.USAGE
+    assert "says script_location. Run in the project's folder" in capsys.readouterr().err
+
+
 def test_this_projects_own_history_has_one_head() -> None:
     assert run(["-c", str(ROOT / "alembic.ini"), "heads", "--check"]) == 0
 

@@ -3,7 +3,7 @@
 import click
 
 from schema.cli.context import App, Result, pass_app
-from schema.cli.project import changes_data, changes_text
+from schema.cli.project import changes_data, changes_text, layout_of
 
 
 @click.command("freeze")
@@ -17,9 +17,8 @@ def command(app: App, version: str, dry_run: bool) -> None:
     """
     from schema.lineage.files import write_all
     from schema.lineage.freeze import plan_freeze
-    from schema.lineage.layout import read_layout
 
-    changes = plan_freeze(read_layout(app.config), version)
+    changes = plan_freeze(layout_of(app), version)
     app.status(changes_text(changes))
     if not dry_run:
         write_all(changes)
