@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schema.lineage.source import Revision, UnreadableError, parse, parse_any, parse_usual
@@ -128,6 +128,7 @@ LINES = st.one_of(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(LINES, max_size=12), st.sampled_from(["\n", "\r\n"]))
 def test_both_readers_give_the_same_answer(lines: list[str], newline: str) -> None:
     data = newline.join([*lines, ""]).encode()
@@ -150,6 +151,7 @@ HEADERS = st.tuples(
 )
 
 
+@settings(deadline=None)
 @given(HEADERS)
 def test_the_quick_reader_reads_every_usual_header(parts: tuple[str, list[str], str, str]) -> None:
     docstring, assignments, imports, body = parts
