@@ -79,7 +79,7 @@ def test_refusals(project: Project, shape: str, parents: tuple[str, ...], messag
     [
         ("x" * 33, "", "has 33 characters, and the version table holds 32"),
         ("x@y", "", "has characters that Alembic refuses: @"),
-        ("join", 'three """ quotes', "line 7: "),
+        ("join", 'three """ quotes', r"join_three_quotes\.py, line "),
     ],
 )
 def test_what_alembic_would_choke_on_is_not_written(project: Project, identity: str, message: str, error: str) -> None:
