@@ -114,7 +114,7 @@ def filled(server: ScratchServer, tables: int) -> str:
     """URL of a database with that many tables."""
     url = server.create_database(f"bench_{tables}")
     namespace: dict[str, Any] = {}
-    exec(TABLES.format(tables=tables), namespace)  # noqa: S102 - the text above
+    exec(TABLES.format(tables=tables), namespace)
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.begin() as connection:
         # One commit for all of it would need more locks than a server has by default.

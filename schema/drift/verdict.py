@@ -25,6 +25,7 @@ class Verdict(StrEnum):
 
     REVISION = "models ≠ history"
     BY_HAND = "history ≠ live"
+    HISTORY_ALONE = "models = live ≠ history"
     BOTH = "models ≠ history ≠ live"
     MODELS_LIVE = "models ≠ live"
 
@@ -37,6 +38,7 @@ class Verdict(StrEnum):
 _MEANINGS = {
     Verdict.REVISION: "a revision is missing, or says something else than the models",
     Verdict.BY_HAND: "somebody changed the database by hand, or a revision was edited after it ran",
+    Verdict.HISTORY_ALONE: "the database has what the models say, but the history does not make it",
     Verdict.BOTH: "a revision is missing or wrong, and the database was changed besides",
     Verdict.MODELS_LIVE: "the database is not what the models say",
 }
@@ -57,14 +59,38 @@ def judge_pairs(found: Mapping[Pair, Iterable[Difference]], touched: Mapping[Key
     """Give every difference its verdict: by the pairs in which its object differs for real."""
     found = {pair: list(differences) for pair, differences in found.items()}
     real = {pair: {each.key for each in differences if each.equivalent is None} for pair, differences in found.items()}
+    mended = _mended(found)
     findings = []
     for pair, differences in found.items():
         for each in differences:
+            if each.key in mended and pair == _HISTORY_LIVE and each.equivalent is None:
+                continue
             pairs = {other for other, keys in real.items() if each.key in keys} or {pair}
-            verdict = _verdict(pairs)
+            verdict = Verdict.HISTORY_ALONE if each.key in mended else _verdict(pairs)
             findings.append(Finding(verdict, pair, each, touched.get(each.key)))
     order = {verdict: rank for rank, verdict in enumerate(Verdict)}
     return sorted(findings, key=lambda each: order[each.verdict])
+
+
+_MODELS_HISTORY: Pair = (Side.MODELS, Side.HISTORY)
+_HISTORY_LIVE: Pair = (Side.HISTORY, Side.LIVE)
+
+
+def _mended(found: Mapping[Pair, Iterable[Difference]]) -> set[Key]:
+    """Objects that the live database has as the models want them, and only the history has not.
+
+    They are told once, and nobody is told to make the live database like the history.
+    """
+    texts: dict[Pair, dict[Key, set[tuple[str | None, str | None, str | None]]]] = {}
+    for pair, differences in found.items():
+        for each in differences:
+            if each.equivalent is None:
+                there, back = each.wanted, each.found
+                texts.setdefault(pair, {}).setdefault(each.key, set()).add(
+                    (each.attribute, there, back) if pair == _MODELS_HISTORY else (each.attribute, back, there)
+                )
+    ours, theirs = texts.get(_MODELS_HISTORY, {}), texts.get(_HISTORY_LIVE, {})
+    return {key for key, differing in ours.items() if theirs.get(key) == differing}
 
 
 def _verdict(pairs: set[Pair]) -> Verdict:
