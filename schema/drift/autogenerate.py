@@ -17,7 +17,6 @@ from schema.drift.capture import Configuration
 from schema.drift.compare import compare
 from schema.drift.difference import Change, Difference
 from schema.drift.filters import Filters
-from schema.drift.judge import Judge
 from schema.drift.models import made_models
 from schema.drift.operations import DriftOp
 from schema.drift.verdict import comparable
@@ -101,12 +100,12 @@ def _differences(autogen_context: AutogenContext) -> list[Difference]:
         pg_bindir=Path(bindir) if bindir else None,
         ini=ini,
     ) as workshop:
-        with made_models(workshop, lambda _: configuration.metadata, extensions_of=live) as models:
-            wanted = read_snapshot(models.connection)
+        with made_models(workshop, configuration.metadata, extensions_of=live) as models:
+            wanted = models.snapshot
             if live.main_owner is not None:
                 wanted = wanted.with_owner(workshop.creator, live.main_owner)
             excluded = {configuration.version_table}
-            found = compare(wanted.without(excluded), live.without(excluded), judge=Judge(models.connection))
+            found = compare(wanted.without(excluded), live.without(excluded), judge=models.judge)
         if wanted.major != live.major:
             found = [each for each in found if comparable(each)]
         elif workshop.like is None:

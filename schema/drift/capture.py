@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql.base import PGIdentifierPreparer
 from schema.errors import ConfigError, SchemaError
 from schema.migrate.project import Project
 from schema.migrate.settings import ATTRIBUTE, Caller
-from schema.pg.target import Target
+from schema.pg.target import DRIVER, Target
 
 Filter = Callable[..., bool]
 
@@ -41,10 +41,11 @@ class Configuration:
         return cls(metadata, options.get("include_object"), options.get("include_name"), f"{schema}.{table}")
 
 
-def capture(project: Project, scratch: Target) -> tuple[Configuration, ...]:
+def capture(project: Project, scratch: Callable[[], Target]) -> tuple[Configuration, ...]:
     """Run the project's env.py offline and return how it configures Alembic.
 
-    Every PostgreSQL connection that it makes all the same goes to `scratch`, whichever URL it has. What it prints goes
+    Every PostgreSQL connection that it makes all the same goes to the database that `scratch` then makes, whichever
+    URL it has. What it prints goes
     to stderr; nothing is written.
 
     Raises:
@@ -65,7 +66,7 @@ def capture(project: Project, scratch: Target) -> tuple[Configuration, ...]:
     # On the instance: Alembic's module of functions calls what it finds there, but serves this very class only.
     environment.configure = configure  # type: ignore[method-assign, assignment]
     before = config.attributes.get(ATTRIBUTE)
-    config.attributes[ATTRIBUTE] = Caller(scratch, lambda _: None)
+    config.attributes[ATTRIBUTE] = Caller(Target(sa.URL.create(DRIVER), "nowhere: it runs offline"), lambda _: None)
     if project.url is None:
         # For environments that take the URL from the ini: an empty one raises before anything is configured.
         config.set_main_option("sqlalchemy.url", "postgresql://")
@@ -94,13 +95,13 @@ def capture(project: Project, scratch: Target) -> tuple[Configuration, ...]:
 
 
 @contextmanager
-def redirected(scratch: Target) -> Iterator[None]:
+def redirected(scratch: Callable[[], Target]) -> Iterator[None]:
     """Send every PostgreSQL connection that SQLAlchemy makes meanwhile to the scratch database."""
 
     def connect(dialect: sa.Dialect, _record: object, arguments: list[Any], keywords: dict[str, Any]) -> None:
         if dialect.name != "postgresql":
             raise ConfigError(f"the project connects to {dialect.name}", hint="Only PostgreSQL projects are supported.")
-        given, named = dialect.create_connect_args(scratch.url.set(drivername=f"postgresql+{dialect.driver}"))
+        given, named = dialect.create_connect_args(scratch().url.set(drivername=f"postgresql+{dialect.driver}"))
         arguments[:] = given
         keywords.clear()
         keywords.update(named)

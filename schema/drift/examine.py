@@ -4,10 +4,10 @@ import datetime
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import psycopg
-import sqlalchemy as sa
 
 from schema.drift.accept import Acceptance, read_acceptances, unused
 from schema.drift.capture import Configuration, capture
@@ -16,7 +16,7 @@ from schema.drift.difference import Difference
 from schema.drift.filters import Filters
 from schema.drift.history import History, replay
 from schema.drift.judge import Judge
-from schema.drift.models import ModelsError, made_models
+from schema.drift.models import Models, ModelsError, made_models
 from schema.drift.verdict import Finding, Pair, Side, comparable, judge_pairs
 from schema.drift.workshop import Workshop, open_workshop
 from schema.errors import ConfigError, RevisionError, SchemaError
@@ -118,12 +118,11 @@ def _gathered(request: Request, examination: Examination) -> Iterator[_Gathered]
         if history is not None:
             sides[Side.HISTORY] = history.snapshot
         other = live or (history.snapshot if history else None)
-        configurations, connection = _models(request, workshop, examination, other, stack)
-        judge = None
-        if connection is not None:
-            if Side.MODELS in request.sides:
-                sides[Side.MODELS] = read_snapshot(connection)
-            judge = Judge(connection)
+        configurations = _configurations(request, workshop, examination, stack)
+        models = _models(workshop, examination, configurations, other, stack)
+        if models is not None and Side.MODELS in request.sides:
+            sides[Side.MODELS] = models.snapshot
+        judge = None if models is None else models.judge
         excluded = {each.version_table for each in configurations} or {"public.alembic_version"}
         owner = live.main_owner if live is not None else None
         if owner is not None:
@@ -153,30 +152,43 @@ def _history(request: Request, workshop: Workshop, examination: Examination) -> 
         return None
 
 
-def _models(
-    request: Request, workshop: Workshop, examination: Examination, other: Snapshot | None, stack: ExitStack
-) -> tuple[tuple[Configuration, ...], psycopg.Connection | None]:
-    """What env.py configures, and a transaction with the models in it; texts are tried out there until the end."""
-    configurations: tuple[Configuration, ...] = ()
-
-    def metadata(target: Target) -> list[sa.MetaData]:
-        nonlocal configurations
-        # An env.py that connects although it is offline sees the empty database.
-        configurations = configurations or capture(request.project, target)
-        return [each for configuration in configurations for each in configuration.metadata]
+def _configurations(
+    request: Request, workshop: Workshop, examination: Examination, stack: ExitStack
+) -> tuple[Configuration, ...]:
+    @cache
+    def empty() -> Target:
+        return stack.enter_context(workshop.database(lambda _: None))
 
     try:
-        models = stack.enter_context(made_models(workshop, metadata, extensions_of=other))
-    except (ModelsError, ConfigError) as error:
+        return capture(request.project, empty)
+    except ConfigError as error:
         if error.message not in {fault.message for fault in examination.faults}:
             examination.faults.append(error)
-        return configurations, None
+        return ()
+
+
+def _models(
+    workshop: Workshop,
+    examination: Examination,
+    configurations: Sequence[Configuration],
+    other: Snapshot | None,
+    stack: ExitStack,
+) -> Models | None:
+    """The models; needed for what they can try out even when only the others are compared."""
+    metadata = [each for configuration in configurations for each in configuration.metadata]
+    if not metadata:
+        return None
+    try:
+        models = stack.enter_context(made_models(workshop, metadata, extensions_of=other))
+    except ModelsError as error:
+        examination.faults.append(error)
+        return None
     if models.extensions:
         examination.notes.append(
             "The models need extensions that they do not make; these were installed for them: "
             f"{', '.join(models.extensions)}."
         )
-    return configurations, models.connection
+    return models
 
 
 def _standing(request: Request, excluded: set[str], examination: Examination) -> tuple[str, ...]:

@@ -1,21 +1,18 @@
 """Replays a project's revisions in a scratch database, and remembers the result by what it was made of."""
 
-import hashlib
-import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from schema.drift.cache import cache_path, keep, load
 from schema.drift.capture import redirected
 from schema.drift.workshop import Workshop
 from schema.errors import ConfigError, RevisionError, SchemaError
 from schema.migrate.project import Project
 from schema.migrate.runner import Step, upgrade
 from schema.pg.catalog import Key, Kind, Snapshot, read_snapshot
-from schema.pg.catalog.store import dump_snapshot, dumps, load_snapshot
+from schema.pg.catalog.store import dump_snapshot, load_snapshot
 from schema.pg.connect import connect
 from schema.pg.target import Target
 
@@ -44,13 +41,14 @@ def replay(project: Project, workshop: Workshop, *, report: Callable[[str], None
     with workshop.database(lambda target: _run(project, target, touched)) as target, _reading(target) as connection:
         snapshot = read_snapshot(connection)
     made = History(snapshot, touched, cached=False)
-    _keep(path, made)
+    rows = [[key.kind, key.identity, revision] for key, revision in touched.items()]
+    keep(path, {"snapshot": dump_snapshot(snapshot), "touched": rows})
     return made
 
 
 def _run(project: Project, target: Target, touched: dict[Key, str]) -> None:
     touched.clear()
-    with _reading(target) as connection, redirected(target):
+    with _reading(target) as connection, redirected(lambda: target):
         objects = [read_snapshot(connection).objects]
 
         def note(step: Step) -> None:
@@ -76,48 +74,22 @@ def _reading(target: Target) -> Any:
 
 
 def _cache_path(project: Project, workshop: Workshop) -> Path:
-    """Where the result belongs: a name made of all that goes into it."""
-    with connect(workshop.server, application_name="schemactl drift", autocommit=True) as connection:
-        server = connection.info.server_version
-    digest = hashlib.sha256()
-    parts = [version("schemactl"), str(server), repr(workshop.like and workshop.like.attributes())]
     script = Path(project.script.dir)
-    files = {script / "env.py", project.ini}
+    files = {script / "env.py", project.ini.absolute()}
     folders = {Path(revision.path).parent for revision in project.script.walk_revisions()}
     files |= {path for folder in folders for path in folder.glob("*.py")}
-    for part in parts:
-        digest.update(part.encode() + b"\0")
-    for path in sorted(files):
-        if path.is_file():
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return cache_dir() / f"history-{digest.hexdigest()[:32]}.json"
-
-
-def cache_dir() -> Path:
-    """The user's cache; never a folder of the project."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "schemactl"
+    present = sorted(path for path in files if path.is_file())
+    return cache_path(
+        "history", workshop, (part for path in present for part in (path.name.encode(), path.read_bytes()))
+    )
 
 
 def _cached(path: Path) -> History | None:
+    data = load(path)
+    if data is None:
+        return None
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
         touched = {Key(Kind(kind), identity): revision for kind, identity, revision in data["touched"]}
         return History(load_snapshot(data["snapshot"]), touched, cached=True)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
-
-
-def _keep(path: Path, history: History) -> None:
-    data = {
-        "snapshot": dump_snapshot(history.snapshot),
-        "touched": [[key.kind, key.identity, revision] for key, revision in history.touched.items()],
-    }
-    # Renamed into place, so that a reader never sees half of it. A cache that cannot be written costs time only.
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.write_text(dumps(data), encoding="utf-8")
-        fresh.replace(path)
-    except OSError:
-        return

@@ -1,6 +1,7 @@
 """Asks a server whether two texts mean the same: by printing them once more, and by folding constants."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import psycopg
@@ -31,9 +32,15 @@ class Judge:
     tables and wait for nobody: no other connection uses these.
     """
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
+        """Take what connects to the database; it is called when there is something to try, which is rare."""
+        self._connect = connect
+
+    @cached_property
+    def _connection(self) -> psycopg.Connection[Any]:
+        connection = self._connect()
         connection.execute(_SETTINGS)
-        self._connection = connection
+        return connection
 
     def same(self, one: CatalogObject, other: CatalogObject, attribute: str) -> str | None:
         """Why two objects' attribute means the same; None when it does not, or cannot be tried."""

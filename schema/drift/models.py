@@ -1,17 +1,22 @@
 """Makes a database of metadata, the way the project would: schemas, then create_all with its DDL events."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import psycopg
 import sqlalchemy as sa
 
+from schema.drift.cache import cache_path, keep, load
+from schema.drift.judge import Judge
 from schema.drift.workshop import Workshop
 from schema.errors import SchemaError
-from schema.pg.catalog import Snapshot
+from schema.pg.catalog import Snapshot, read_snapshot
 from schema.pg.catalog.extensions import Extension
-from schema.pg.target import Target
+from schema.pg.catalog.store import dump_snapshot, load_snapshot
+from schema.pg.target import DRIVER
 
 _LACKING = (psycopg.errors.UndefinedObject, psycopg.errors.UndefinedFunction)
 
@@ -26,35 +31,94 @@ class ModelsError(SchemaError):
 
 @dataclass(frozen=True)
 class Models:
-    """A transaction with the models in it, which the end of the block rolls back."""
+    """What the models make of an empty database."""
 
-    connection: psycopg.Connection
+    snapshot: Snapshot
     extensions: tuple[str, ...]
-    """Extensions that were installed for them."""
+    """Extensions that had to be installed for them."""
+    judge: Judge
+    """Tries texts out in a database with the models in it, which is made when it is first asked."""
 
 
 @contextmanager
 def made_models(
-    workshop: Workshop, metadata: Callable[[Target], Iterable[sa.MetaData]], *, extensions_of: Snapshot | None
+    workshop: Workshop, metadata: Sequence[sa.MetaData], *, extensions_of: Snapshot | None
 ) -> Iterator[Models]:
-    """Create metadata in an empty database; `metadata` is called with it before anything is in it.
+    """Create metadata in an empty database, or take from the cache what the same statements made before.
 
     Raises:
         ModelsError: it cannot be created.
     """
-    with workshop.empty() as (target, connection):
+    with ExitStack() as stack:
+
+        @cache
+        def made() -> tuple[psycopg.Connection, tuple[str, ...]]:
+            return stack.enter_context(_made(workshop, metadata, extensions_of))
+
+        judge = Judge(lambda: made()[0])
+        statements = _statements(metadata)
+        path = None
+        if statements is not None:
+            extensions = repr(sorted(map(repr, extensions_of.of(Extension)))) if extensions_of else ""
+            path = cache_path("models", workshop, (extensions.encode(), *(each.encode() for each in statements)))
+            if (known := load(path)) is not None:
+                yield Models(load_snapshot(known["snapshot"]), tuple(known["extensions"]), judge)
+                return
+        connection, needed = made()
+        snapshot = read_snapshot(connection)
+        if path is not None:
+            keep(path, {"snapshot": dump_snapshot(snapshot), "extensions": needed})
+        yield Models(snapshot, needed, judge)
+
+
+@contextmanager
+def _made(
+    workshop: Workshop, metadata: Sequence[sa.MetaData], extensions_of: Snapshot | None
+) -> Iterator[tuple[psycopg.Connection, tuple[str, ...]]]:
+    with workshop.empty() as connection:
 
         def attempt() -> tuple[str, ...]:
-            return create_models(metadata(target), connection, extensions_of=extensions_of)
+            return create_models(metadata, connection, extensions_of=extensions_of)
 
         with workshop.roles_for(attempt, connection.rollback) as extensions:
             driver = connection.connection.driver_connection
             assert isinstance(driver, psycopg.Connection)
             try:
-                yield Models(driver, extensions)
+                yield driver, extensions
             finally:
                 # Before the roles go: the transaction uses them.
                 connection.rollback()
+
+
+def _statements(metadata: Sequence[sa.MetaData]) -> list[str] | None:
+    """All statements that create the metadata; None when code of the project takes part, which may do anything."""
+    targets: list[sa.MetaData | sa.Table] = [*metadata, *(table for each in metadata for table in each.tables.values())]
+    if not all(_is_plain(listener) for target in targets for listener in _listeners(target)):
+        return None
+    statements: list[str] = []
+
+    def execute(statement: Any, *_: object) -> None:
+        statements.append(str(statement.compile(dialect=mock.dialect)))
+
+    mock = sa.create_mock_engine(f"{DRIVER}://", execute)
+    try:
+        for each in metadata:
+            each.create_all(mock, checkfirst=False)
+    except (sa.exc.SQLAlchemyError, AttributeError):
+        # Something asks the server: then the server is asked.
+        return None
+    return statements
+
+
+def _listeners(target: sa.MetaData | sa.Table) -> Iterator[Any]:
+    yield from target.dispatch.before_create
+    yield from target.dispatch.after_create
+
+
+def _is_plain(listener: Any) -> bool:
+    if isinstance(listener, sa.DDL):
+        return listener._ddl_if is None  # noqa: SLF001 - execute_if() has no public form to ask
+    return str(getattr(listener, "__module__", "")).startswith("sqlalchemy.")
 
 
 def create_models(

@@ -35,7 +35,8 @@ class Workshop:
     """A server for scratch databases."""
 
     server: Target
-    major: int
+    server_version: int
+    """Such as 150018."""
     ours: bool
     """The server is our own, so that roles may be made in it."""
     creator: str
@@ -45,8 +46,8 @@ class Workshop:
     notes: list[str] = field(default_factory=list)
 
     @contextmanager
-    def empty(self) -> Iterator[tuple[Target, sa.Connection]]:
-        """An empty database, and a connection to it whose work is rolled back at the end.
+    def empty(self) -> Iterator[sa.Connection]:
+        """A connection to an empty database, for work that is rolled back at the end.
 
         On a server of ours it is kept from one run to the next, since making and dropping one takes longer than all
         else; an advisory lock of the session makes sure that only one run at a time works in it, and another one
@@ -117,7 +118,7 @@ class Workshop:
             return []
         return [role]
 
-    def _kept(self, stack: ExitStack) -> tuple[Target, sa.Connection] | None:
+    def _kept(self, stack: ExitStack) -> sa.Connection | None:
         name = f"schemactl_drift_{hashlib.sha256(repr(self.like).encode()).hexdigest()[:12]}"
         with connect(self.server, application_name="schemactl drift", autocommit=True) as admin:
             exists = admin.execute("SELECT FROM pg_database WHERE datname = %s", [name]).fetchone()
@@ -128,16 +129,15 @@ class Workshop:
                 # Made by another run since; one that is only half made refuses connections below.
                 if not isinstance(error.__cause__, psycopg.errors.DuplicateDatabase):
                     raise
-        target, connection = self._opened(stack, name)
+        connection = self._opened(stack, name)
         free = connection.exec_driver_sql("SELECT pg_try_advisory_lock(hashtext('schemactl drift'))").scalar()
         connection.rollback()
-        return (target, connection) if free else None
+        return connection if free else None
 
-    def _opened(self, stack: ExitStack, name: str) -> tuple[Target, sa.Connection]:
-        target = self._target(name)
-        connection = engine(target, application_name="schemactl drift").connect()
+    def _opened(self, stack: ExitStack, name: str) -> sa.Connection:
+        connection = engine(self._target(name), application_name="schemactl drift").connect()
         stack.callback(connection.close)
-        return target, connection
+        return connection
 
     def _target(self, name: str) -> Target:
         return Target(self.server.url.set(database=name), "a scratch database")
@@ -207,10 +207,11 @@ def open_workshop(
     with ExitStack() as stack:
         target, ours = _server(stack, live, live_target, scratch_url, pg_bindir, scratch_state_dir(ini))
         with connect(target, application_name="schemactl drift", autocommit=True) as connection:
-            major = connection.info.server_version // 10000
+            server_version = connection.info.server_version
             row = connection.execute("SELECT quote_ident(current_user)").fetchone()
         assert row is not None
-        workshop = Workshop(target, major, ours, row[0], like)
+        workshop = Workshop(target, server_version, ours, row[0], like)
+        major = server_version // 10000
         if live is not None and live.major != major:
             workshop.like = None
             workshop.notes.append(

@@ -1,6 +1,5 @@
 """Snapshots as text, for a cache."""
 
-import json
 from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
@@ -30,8 +29,3 @@ def load_snapshot(data: dict[str, Any]) -> Snapshot:
     return Snapshot(
         str(data["database"]), int(data["server_version"]), MappingProxyType({found.key: found for found in objects})
     )
-
-
-def dumps(data: dict[str, Any]) -> str:
-    """As compact text."""
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)

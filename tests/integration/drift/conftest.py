@@ -50,5 +50,5 @@ def baseline_snapshot(workshop: str) -> Snapshot:
 def judge(baseline: str, workshop: str) -> Iterator[Judge]:
     url = clone(baseline, str(sa.make_url(workshop).database))
     with psycopg.connect(plain(url)) as connection:
-        yield Judge(connection)
+        yield Judge(lambda: connection)
     drop(url)

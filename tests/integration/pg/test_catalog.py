@@ -13,7 +13,7 @@ from schema.errors import DatabaseError
 from schema.pg.catalog import CatalogChangedError, Key, Kind, Snapshot, read_snapshot, snapshot
 from schema.pg.catalog.columns import Column
 from schema.pg.catalog.sequences import Sequence
-from schema.pg.catalog.store import dump_snapshot, dumps, load_snapshot
+from schema.pg.catalog.store import dump_snapshot, load_snapshot
 from schema.pg.scratch import ScratchServer
 from tests.conftest import Server
 from tests.support.drift import clone, drop, plain
@@ -43,7 +43,7 @@ def test_every_kind_is_read(connection: psycopg.Connection) -> None:
 
 
 def test_secrets_are_not_read(connection: psycopg.Connection) -> None:
-    assert "do-not-read" not in dumps(dump_snapshot(read_snapshot(connection)))
+    assert "do-not-read" not in json.dumps(dump_snapshot(read_snapshot(connection)))
 
 
 def test_what_belongs_to_an_extension_is_left_out(connection: psycopg.Connection) -> None:
@@ -70,7 +70,7 @@ def test_the_same_statements_give_the_same_snapshot(server: Server, connection: 
 
 def test_a_stored_snapshot_is_the_same(connection: psycopg.Connection) -> None:
     found = read_snapshot(connection)
-    stored = load_snapshot(json.loads(dumps(dump_snapshot(found))))
+    stored = load_snapshot(json.loads(json.dumps(dump_snapshot(found))))
     assert stored == Snapshot(found.database, found.server_version, stored.objects)
     assert dict(stored.objects) == dict(found.objects)
 

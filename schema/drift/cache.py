@@ -1,0 +1,43 @@
+"""What earlier runs have made of the same input, kept as JSON in the user's cache and never in a project."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from schema.drift.workshop import Workshop
+
+
+def cache_path(kind: str, workshop: Workshop, parts: Iterable[bytes]) -> Path:
+    """Where a result belongs: a name made of all that goes into it, the server and this package included."""
+    digest = hashlib.sha256()
+    about = (version("schemactl"), str(workshop.server_version), workshop.creator, repr(workshop.like))
+    for part in (*(text.encode() for text in about), *parts):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    base = os.environ.get("XDG_CACHE_HOME")
+    folder = (Path(base) if base else Path.home() / ".cache") / "schemactl"
+    return folder / f"{kind}-{digest.hexdigest()[:32]}.json"
+
+
+def load(path: Path) -> dict[str, Any] | None:
+    """What was kept there; None when there is nothing that can be read."""
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return data
+
+
+def keep(path: Path, data: dict[str, Any]) -> None:
+    """Keep it. A cache that cannot be written costs time only."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Renamed into place, so that a reader never sees half of it.
+        fresh = path.with_suffix(f".{os.getpid()}")
+        fresh.write_text(json.dumps(data, separators=(",", ":"), ensure_ascii=False), encoding="utf-8")
+        fresh.replace(path)
+    except OSError:
+        return
