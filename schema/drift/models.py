@@ -107,7 +107,8 @@ def _statements(metadata: Sequence[sa.MetaData]) -> list[str] | None:
     except (sa.exc.SQLAlchemyError, AttributeError):
         # Something asks the server: then the server is asked.
         return None
-    return statements
+    # A table's indexes are a set, whose order is another one in every process.
+    return sorted(statements)
 
 
 def _listeners(target: sa.MetaData | sa.Table) -> Iterator[Any]:
