@@ -61,9 +61,16 @@ def _paired(
         by_signature[_signature(found, columns[id(first)])][0].append(found)
     for found in new:
         by_signature[_signature(found, columns[id(second)])][1].append(found)
-    for old, renamed in by_signature.values():
-        if len(old) == len(renamed) == 1 and _may_pair(old[0], renamed[0], first, second):
-            yield old[0], renamed[0]
+    for ours, theirs in by_signature.values():
+        if len(ours) == len(theirs) == 1 and _may_pair(ours[0], theirs[0], first, second):
+            old, renamed = ours[0], theirs[0]
+            names = [
+                {column.name for column in columns[id(side)].get(found.identity, ())}
+                for side, found in ((first, old), (second, renamed))
+            ]
+            # A column may be renamed with its table; two small tables that are merely alike are no rename.
+            if old.kind != Kind.TABLE or 2 * len(names[0] & names[1]) >= len(names[0]):
+                yield old, renamed
 
 
 def _may_pair(old: CatalogObject, new: CatalogObject, first: Objects, second: Objects) -> bool:
@@ -71,18 +78,15 @@ def _may_pair(old: CatalogObject, new: CatalogObject, first: Objects, second: Ob
     return all(key in second for key in old.containers) and all(key in first for key in new.containers)
 
 
-def _columns_of(side: Mapping[Key, CatalogObject]) -> dict[str, tuple[Hashable, ...]]:
+def _columns_of(side: Mapping[Key, CatalogObject]) -> dict[str, list[Column]]:
     columns: dict[str, list[Column]] = defaultdict(list)
     for found in side.values():
         if isinstance(found, Column):
             columns[found.table].append(found)
-    return {
-        table: tuple((each.name, each.type, each.not_null) for each in sorted(members, key=lambda each: each.position))
-        for table, members in columns.items()
-    }
+    return {table: sorted(members, key=lambda each: each.position) for table, members in columns.items()}
 
 
-def _signature(found: CatalogObject, columns: Mapping[str, tuple[Hashable, ...]]) -> Hashable:
+def _signature(found: CatalogObject, columns: Mapping[str, list[Column]]) -> Hashable:
     """All that makes an object what it is, but for its name."""
     name = str(getattr(found, "name", ""))
     attributes = found.attributes()
@@ -96,7 +100,12 @@ def _signature(found: CatalogObject, columns: Mapping[str, tuple[Hashable, ...]]
         place = (found.table, found.position)
     if isinstance(found, Index):
         attributes.pop("constraint")
-    return (place, tuple(attributes.items()), columns.get(found.identity) if found.kind == Kind.TABLE else None)
+    shape = (
+        tuple((each.type, each.not_null) for each in columns.get(found.identity, ()))
+        if found.kind == Kind.TABLE
+        else ()
+    )
+    return (place, tuple(attributes.items()), shape)
 
 
 def _own_name(found: CatalogObject, name: str) -> str:
@@ -116,7 +125,8 @@ def _translated(side: Objects, old: CatalogObject, new: CatalogObject) -> Object
         change = _text_change(str(new.name), old.name, within=old.table)  # type: ignore[attr-defined]
     else:
         change = _text_change(new.identity, old.identity)
-    changed = (replace(old) if found is new else change(found) for found in side.values())
+    # By key: an earlier rename may have put another value in its place.
+    changed = (replace(old) if found.key == new.key else change(found) for found in side.values())
     return {found.key: found for found in changed}
 
 

@@ -102,3 +102,43 @@ def test_the_suggested_repair_undoes_the_change(
             connection.execute(sql.SQL(plain_statement))
         left = compare(baseline_snapshot, read_snapshot(connection), judge=judge)
     assert [each.title for each in left if each.equivalent is None and each.attribute != "column order"] == []
+
+
+def test_renames_are_told_once_each_and_nothing_that_follows_from_them(
+    connection: psycopg.Connection, baseline_snapshot: Snapshot, judge: Judge
+) -> None:
+    with connection.transaction(force_rollback=True):
+        connection.execute(
+            "ALTER TABLE resource RENAME TO asset; ALTER TABLE webhook RENAME TO web_hook;"
+            "ALTER TABLE web_hook RENAME secret TO token; ALTER TYPE account_role RENAME TO role_of_account;"
+            "ALTER INDEX ix_api_token_account_id RENAME TO ix_a; ALTER INDEX ix_audit_event_kind RENAME TO ix_b;"
+            "ALTER TABLE product RENAME CONSTRAINT uq_product_sku TO product_sku_key;"
+            "ALTER TRIGGER organisation_touch ON organisation RENAME TO touch;"
+            "ALTER POLICY api_token_live ON api_token RENAME TO live"
+        )
+        renamed = read_snapshot(connection)
+    found = compare(baseline_snapshot, renamed, judge=judge)
+    assert [(each.kind, each.wanted, each.found) for each in found if each.equivalent is None] == [
+        ("enum", "public.account_role", "public.role_of_account"),
+        ("table", "public.resource", "public.asset"),
+        ("table", "public.webhook", "public.web_hook"),
+        ("column", "public.webhook.secret", "public.webhook.token"),
+        ("constraint", "public.product.uq_product_sku", "public.product.product_sku_key"),
+        ("index", "public.ix_api_token_account_id", "public.ix_a"),
+        ("index", "public.ix_audit_event_kind", "public.ix_b"),
+        ("trigger", "public.organisation.organisation_touch", "public.organisation.touch"),
+        ("policy", "public.api_token.api_token_live", "public.api_token.live"),
+    ]
+
+
+def test_columns_in_another_order_are_one_difference_of_their_table(
+    connection: psycopg.Connection, baseline_snapshot: Snapshot
+) -> None:
+    with connection.transaction(force_rollback=True):
+        connection.execute(
+            "ALTER TABLE currency_rate DROP rate; ALTER TABLE currency_rate ADD rate numeric(24, 12) NOT NULL"
+        )
+        moved = read_snapshot(connection)
+    (found,) = compare(baseline_snapshot, moved)
+    assert (found.kind, found.identity, found.attribute) == ("table", "public.currency_rate", "column order")
+    assert (found.wanted, found.found) == ("base, quote, rate, source", "base, quote, source, rate")
