@@ -106,6 +106,13 @@ def server(request: pytest.FixtureRequest, major: str) -> Server:
     return _server(request.config, major)
 
 
+@pytest.fixture(autouse=True)
+def _scratch_beside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scratch databases of `alembic check` and of `schemactl drift` are made on the test's own server."""
+    if "server" in request.fixturenames:
+        monkeypatch.setenv("SCHEMACTL_SCRATCH_URL", request.getfixturevalue("server").url("postgres"))
+
+
 def load_head(*, host: str, port: int, user: str, dbname: str, **_: object) -> None:
     """Bring the template database to head: by the revisions, or by the models while there are none."""
     query = {"host": host, "port": str(port)}

@@ -67,9 +67,8 @@ def capture(project: Project, scratch: Callable[[], Target]) -> tuple[Configurat
     environment.configure = configure  # type: ignore[method-assign, assignment]
     before = config.attributes.get(ATTRIBUTE)
     config.attributes[ATTRIBUTE] = Caller(Target(sa.URL.create(DRIVER), "nowhere: it runs offline"), lambda _: None)
-    if project.url is None:
-        # For environments that take the URL from the ini: an empty one raises before anything is configured.
-        config.set_main_option("sqlalchemy.url", "postgresql://")
+    # The ini's own URL may be a placeholder, or name a driver that is not installed here.
+    config.set_main_option("sqlalchemy.url", f"{DRIVER}://")
     try:
         with (
             redirected(scratch),
