@@ -46,6 +46,8 @@ class InvalidValueError(SchemaError, ValueError):
 class ConfigError(SchemaError):
     """`alembic.ini`, `pyproject.toml` or a migration environment cannot be read."""
 
+    exit_code = ExitCode.USAGE
+
 
 class DatabaseError(SchemaError):
     """The database refused or broke off an operation."""
@@ -55,6 +57,12 @@ class DatabaseUnreachableError(DatabaseError):
     """No connection could be made."""
 
     default_hint = "Check host, port and that the server is running; `schemactl status` shows which database is meant."
+
+
+class AuthenticationError(DatabaseUnreachableError):
+    """The server does not let this user in."""
+
+    default_hint = "Check user and password in the URL, PGPASSWORD or ~/.pgpass, and the server's pg_hba.conf."
 
 
 class PrivilegeError(DatabaseError):
@@ -71,6 +79,20 @@ class ReadOnlyError(DatabaseError):
 
 class LockTimeoutError(DatabaseError):
     """A lock was not to be had in the time allowed, retries included."""
+
+    default_hint = "See who holds it in pg_stat_activity and pg_locks, then run the command again."
+
+
+class StatementTimeoutError(DatabaseError):
+    """A statement was cancelled: it ran longer than statement_timeout allows, or somebody cancelled it."""
+
+    default_hint = "What was committed before stays; run the command again, with a longer timeout if need be."
+
+
+class DiskFullError(DatabaseError):
+    """The server has no disk space left."""
+
+    default_hint = "Free space on the server's disk, then run the command again."
 
 
 class ServerError(SchemaError):

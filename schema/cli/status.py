@@ -1,0 +1,54 @@
+"""`schemactl status`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from schema.cli.context import App, Result, pass_app
+from schema.cli.database import project, target
+
+if TYPE_CHECKING:
+    from schema.migrate.status import DatabaseStatus
+    from schema.pg.target import Target
+
+
+@click.command("status")
+@pass_app
+def command(app: App) -> None:
+    """Show which database, its revision, what is pending, and the backfill."""
+    from schema.migrate.status import database_status
+
+    of = project(app)
+    where = target(app, of)
+    status = database_status(of, where)
+    app.finish(Result(data(status, where), text(status, where)))
+
+
+def data(status: "DatabaseStatus", where: "Target") -> dict[str, object]:
+    """The status as JSON."""
+    return {
+        "database": {"url": where.masked, "source": where.source, "server_version": status.server_version},
+        "current": status.current,
+        "heads": status.heads,
+        "pending": [{"revision": revision.id, "title": revision.title} for revision in status.pending],
+        "tables": status.tables,
+        "foreign": status.foreign,
+    }
+
+
+def text(status: "DatabaseStatus", where: "Target") -> str:
+    """The status for people."""
+    lines = [
+        f"Database  {where.masked} (from {where.source})",
+        f"Server    PostgreSQL {status.server_version}",
+        f"Current   {', '.join(status.current) or 'none'}",
+        f"Head      {', '.join(status.heads) or 'none'}",
+        f"Pending   {len(status.pending) or 'nothing'}",
+        *(f"          {revision}" for revision in status.pending),
+    ]
+    if status.foreign:
+        lines.append(
+            f"The database holds {status.tables} table{'s' if status.tables > 1 else ''} and no revision: they were "
+            "made another way. An upgrade leaves them alone, and stops if one has a name that it needs."
+        )
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Alembic projects: where they are, what their databases lack, and how a run goes safely."""

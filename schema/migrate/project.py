@@ -1,0 +1,174 @@
+"""Any Alembic project, opened by its ini: where its history is and what is in it."""
+
+import configparser
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from alembic.config import Config
+from alembic.script import Script, ScriptDirectory
+from alembic.util import CommandError
+
+import schema
+from schema.errors import ConfigError, RevisionError
+
+INI = "alembic.ini"
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A revision of the history."""
+
+    id: str
+    title: str
+    """First line of its docstring."""
+    path: Path
+
+    @classmethod
+    def of(cls, script: Script) -> Self:
+        """The revision that Alembic calls a script."""
+        return cls(script.revision, script.doc, Path(script.path))
+
+    def __str__(self) -> str:
+        return f"{self.id} {self.title}"
+
+
+@dataclass(frozen=True)
+class Project:
+    """An Alembic project."""
+
+    ini: Path
+    config: Config
+    script: ScriptDirectory
+
+    @classmethod
+    def open(cls, ini: Path) -> Self:
+        """Read an ini and the revision files it leads to.
+
+        Raises:
+            ConfigError: the ini or a revision file cannot be read.
+        """
+        with _readable(ini):
+            ini.read_text(encoding="utf-8")
+            config = Config(str(ini.absolute()))
+            if not config.file_config.has_section(config.config_ini_section):
+                raise ConfigError(f"{ini} has no [{config.config_ini_section}] section")
+            script = ScriptDirectory.from_config(config)
+            project = cls(ini, config, script)
+            project.heads()
+        return project
+
+    @property
+    def url(self) -> str | None:
+        """`sqlalchemy.url` of the ini.
+
+        Raises:
+            ConfigError: its percent signs are not doubled.
+        """
+        return ini_option(self.config, "sqlalchemy.url")
+
+    def heads(self) -> tuple[str, ...]:
+        """Ids of the newest revisions; one, unless the history has diverged."""
+        return tuple(self.script.get_heads())
+
+    def revision(self, identifier: str) -> Revision:
+        """The revision of an id, a unique beginning of one, or `head`.
+
+        Raises:
+            RevisionError: there is none, or more than one.
+        """
+        try:
+            script = self.script.get_revision(identifier)
+        except CommandError as error:
+            raise RevisionError(f"{error} in {self.script.dir}") from error
+        return Revision.of(script)
+
+    def pending(self, current: Sequence[str]) -> tuple[Revision, ...]:
+        """Revisions that a database at `current` lacks, in the order they would run.
+
+        Raises:
+            RevisionError: the history does not know a current revision.
+        """
+        self.check_known(current)
+        revisions = self.script.iterate_revisions("heads", tuple(current) or "base", implicit_base=True)
+        return tuple(Revision.of(script) for script in reversed(list(revisions)))
+
+    def check_known(self, current: Sequence[str]) -> None:
+        """Make sure that the history holds every revision a database says it is at.
+
+        Raises:
+            RevisionError: it does not.
+        """
+        known = {script.revision for script in self.script.walk_revisions()}
+        strangers = [identifier for identifier in current if identifier not in known]
+        if strangers:
+            raise RevisionError(
+                f"the database is at revision {', '.join(strangers)}, which {self.script.dir} does not have",
+                hint="It was upgraded by a newer release or belongs to another project: use that one's history.",
+            )
+
+
+def find_config(given: Path | None) -> Path:
+    """Find the ini that is meant: the given one, the working directory's, or this project's own.
+
+    Raises:
+        ConfigError: the given one is not there.
+    """
+    if given is not None:
+        if not given.is_file():
+            raise ConfigError(f"there is no file {given}", hint="-c takes the path of an alembic.ini.")
+        return given
+    here = Path(INI)
+    return here if here.is_file() else own_config()
+
+
+def own_config() -> Path:
+    """The ini of this project's own history: inside an installed wheel, or beside the package in a checkout."""
+    package = Path(schema.__file__).resolve().parent
+    packed = package / "_project" / INI
+    return packed if packed.is_file() else package.parent / INI
+
+
+def state_dir(ini: Path) -> Path:
+    """Folder of a project's embedded server; for an installed wheel's own history it is in the home folder."""
+    return ini.absolute().parent / ".schemactl"
+
+
+def ini_option(config: Config, name: str) -> str | None:
+    """Read an option of the ini's main section; None when it is missing or empty.
+
+    Raises:
+        ConfigError: it holds a percent sign that is not doubled. The message does not repeat the value.
+    """
+    try:
+        return config.get_main_option(name) or None
+    except (configparser.Error, ValueError):
+        # Not chained: the parser's message quotes the value, which may hold a password.
+        raise ConfigError(
+            f"{name} in {config.config_file_name} cannot be read", hint="Write a percent sign in an ini as %%."
+        ) from None
+
+
+@contextmanager
+def _readable(ini: Path) -> Iterator[None]:
+    try:
+        yield
+    except (ConfigError, RevisionError):
+        raise
+    except OSError as error:
+        raise ConfigError(f"{error.filename or ini} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{ini} is not UTF-8 text") from error
+    except configparser.Error as error:
+        # Only the kind of fault: the parser quotes lines, which may hold a password.
+        line = getattr(error, "lineno", None)
+        raise ConfigError(
+            f"{ini} is not a valid ini file ({type(error).__name__}{f' in line {line}' if line else ''})"
+        ) from None
+    except CommandError as error:
+        raise ConfigError(f"{ini} does not lead to an Alembic history: {error}") from error
+    except Exception as error:
+        # Alembic executes every revision file to know its place; whatever one raises ends here.
+        raise ConfigError(f"the history of {ini} cannot be loaded: {type(error).__name__}: {error}") from error

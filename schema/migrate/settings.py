@@ -1,0 +1,188 @@
+"""What `migrations/env.py` runs: the connection, its timeouts, one runner at a time, offline scripts."""
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from logging.config import fileConfig
+from pathlib import Path
+from typing import Any, Final, Self
+
+import sqlalchemy as sa
+from alembic import context
+from alembic.autogenerate.api import AutogenContext
+from alembic.config import Config
+from alembic.util import CommandError
+
+from schema.errors import ConfigError, SchemaError
+from schema.migrate.lock import only_runner
+from schema.migrate.project import INI, ini_option, state_dir
+from schema.pg.connect import engine
+from schema.pg.errors import translate
+from schema.pg.target import Target, resolve_target
+
+ATTRIBUTE: Final = "schemactl"
+"""Key of the `Caller` in `Config.attributes`; without it the environment runs for plain `alembic`."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who runs the environment when it is not plain `alembic`: the database it chose, and where messages go."""
+
+    target: Target
+    report: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a run behaves on a live database; options of the ini."""
+
+    lock_timeout_ms: int
+    statement_timeout_ms: int
+    runner_wait_s: int
+
+    @classmethod
+    def read(cls, config: Config) -> Self:
+        """Read the options, with defaults for those left out.
+
+        Raises:
+            ConfigError: one is not a whole number of zero or more.
+        """
+        return cls(
+            _number(config, "lock_timeout_ms", 5_000),
+            _number(config, "statement_timeout_ms", 600_000),
+            _number(config, "runner_wait_s", 600),
+        )
+
+
+def run_environment(metadata: sa.MetaData) -> None:
+    """Run the Alembic command that is under way, on the database that every command would choose.
+
+    A connection or engine in `Config.attributes["connection"]` is used instead, as its owner set it up: without
+    timeouts and without the runner's lock.
+    """
+    config = context.config
+    caller = config.attributes.get(ATTRIBUTE)
+    given = config.attributes.get("connection")
+    if caller is None and given is None and config.config_file_name and config.file_config.has_section("loggers"):
+        fileConfig(config.config_file_name, disable_existing_loggers=False)
+    try:
+        if context.is_offline_mode():
+            _offline(metadata)
+        elif isinstance(given, sa.Connection):
+            _run(given, metadata)
+        elif isinstance(given, sa.Engine):
+            with given.connect() as connection:
+                _run(connection, metadata)
+        else:
+            _online(config, caller, metadata)
+    except SchemaError as error:
+        if caller is not None:
+            raise
+        # Alembic prints its own kind of error as one line and anything else as a traceback.
+        raise CommandError(f"{error.message.rstrip('.')}. {error.hint}".rstrip()) from error
+
+
+def ini_target(config: Config) -> Target:
+    """The database that plain `alembic` means: chosen as `schemactl` does, without a --url.
+
+    Raises:
+        SchemaError: see `resolve_target`.
+    """
+    bindir = os.environ.get("SCHEMACTL_PG_BINDIR")
+    return resolve_target(
+        None,
+        ini_url=ini_option(config, "sqlalchemy.url"),
+        state_dir=state_dir(Path(config.config_file_name or INI)),
+        pg_bindir=Path(bindir) if bindir else None,
+    )
+
+
+def _online(config: Config, caller: Caller | None, metadata: sa.MetaData) -> None:
+    settings = RunSettings.read(config)
+    if caller is None:
+        caller = Caller(ini_target(config), log.info)
+        log.info("Database: %s (from %s)", caller.target.masked, caller.target.source)
+    target = caller.target
+    with ExitStack() as stack:
+        if _changes_database():
+            stack.enter_context(only_runner(target, wait_s=settings.runner_wait_s, report=caller.report))
+        made = engine(
+            target,
+            application_name="schemactl migrate",
+            lock_timeout_ms=settings.lock_timeout_ms,
+            statement_timeout_ms=settings.statement_timeout_ms,
+        )
+        try:
+            connection = stack.enter_context(made.connect())
+        except sa.exc.DBAPIError as error:
+            raise translate(error) or error from error
+        _run(connection, metadata)
+
+
+def _run(connection: sa.Connection, metadata: sa.MetaData) -> None:
+    context.configure(connection=connection, **_options(metadata))
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+def _offline(metadata: sa.MetaData) -> None:
+    settings = RunSettings.read(context.config)
+    # No URL: the script is made without a server, for whichever runs it.
+    context.configure(
+        dialect_name="postgresql",
+        literal_binds=True,
+        # The driver's own style would double every percent sign.
+        dialect_opts={"paramstyle": "named"},
+        **_options(metadata),
+    )
+    context.get_context().impl.static_output(
+        "-- Run by: psql -X -v ON_ERROR_STOP=1 -f FILE, with the timeouts in the environment:\n"
+        f"-- PGOPTIONS='-c lock_timeout={settings.lock_timeout_ms} "
+        f"-c statement_timeout={settings.statement_timeout_ms}'"
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+def _options(metadata: sa.MetaData) -> dict[str, Any]:
+    return {
+        "target_metadata": metadata,
+        "transaction_per_migration": True,
+        "compare_server_default": True,
+        "render_item": _render_item,
+        # Commands that only look must not make the version table.
+        **({} if _changes_database() else {"dont_mutate": True}),
+    }
+
+
+def _changes_database() -> bool:
+    """Whether the command moves the database to a revision: upgrade, downgrade and stamp have a destination."""
+    try:
+        context.get_revision_argument()
+    except KeyError:
+        return False
+    except CommandError:
+        # A relative one, such as +1, which only the database can resolve.
+        return True
+    return True
+
+
+def _render_item(kind: str, item: Any, autogen: AutogenContext) -> str | bool:
+    """Write a column type of the models as the plain type it stores: history does not import living code."""
+    if kind == "type" and isinstance(item, sa.types.TypeDecorator):
+        autogen.imports.add("import sqlalchemy as sa")
+        return f"sa.{item.impl_instance!r}"
+    return False
+
+
+def _number(config: Config, name: str, default: int) -> int:
+    text = ini_option(config, name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit():
+        raise ConfigError(f"{name} in {config.config_file_name} is not a whole number: {text!r}")
+    return int(text)

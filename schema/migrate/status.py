@@ -1,0 +1,56 @@
+"""Where a database stands in a project's history."""
+
+from dataclasses import dataclass
+
+import psycopg
+
+from schema.migrate.project import Project, Revision
+from schema.migrate.runner import version_table
+from schema.pg.connect import connect
+from schema.pg.errors import translate
+from schema.pg.target import Target
+
+_TABLES = """
+SELECT count(*)
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE relkind IN ('r', 'p') AND relname <> %s
+  AND nspname <> 'information_schema' AND nspname !~ '^pg_'
+"""
+
+
+@dataclass(frozen=True)
+class DatabaseStatus:
+    """What a database is at, what the history has, and what lies between."""
+
+    server_version: str
+    """As the server says it: `18.1`."""
+    current: tuple[str, ...]
+    heads: tuple[str, ...]
+    pending: tuple[Revision, ...]
+    tables: int
+    """Tables of any owner and schema, without the version table."""
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the database has tables, but no revision says that they come from a history."""
+        return not self.current and self.tables > 0
+
+
+def database_status(project: Project, target: Target) -> DatabaseStatus:
+    """Look up where a database stands. Changes nothing.
+
+    Raises:
+        DatabaseError: it cannot be reached or read.
+        RevisionError: it is at a revision that the history does not know.
+    """
+    versions = version_table(project, target)
+    try:
+        with connect(target, autocommit=True) as connection:
+            version = connection.execute("SHOW server_version").fetchone()
+            tables = connection.execute(_TABLES, [versions.name]).fetchone()
+    except psycopg.Error as error:
+        raise translate(error) or error from error
+    assert version is not None
+    assert tables is not None
+    pending = project.pending(versions.heads)
+    return DatabaseStatus(version[0].split()[0], versions.heads, project.heads(), pending, tables[0])
