@@ -132,7 +132,7 @@ def load_revision(connection: Connection, revision_id: DeploymentRevisionID) -> 
         runtime_variant=RuntimeVariant(row.runtime_variant),
         # Read back, a numeric(24,6) has six digits after the point.
         resource_slots={name: parse_slot_quantity(quantity) for name, quantity in slots},
-        environ=dict(environ.tuples()),
+        environ={key: value for key, value in environ},  # noqa: C416 - a Row is no pair to mypy
         bootstrap_script=row.script,
         preopen_ports=tuple(row.preopen_ports),
         **{field: getattr(row, field) for field in _COPIED},

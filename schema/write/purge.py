@@ -1,0 +1,327 @@
+"""Removes ended sessions, in the order that the database demands: kernels, slots, groups, session; in batches.
+
+A session stays, and is named with the reason, when a part of it is live, when another session depends on it, or when
+something refers to it that only its owner may remove.
+"""
+
+import random
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import psycopg
+from sqlalchemy import Connection, Engine, TextClause, text
+from sqlalchemy.exc import DBAPIError
+
+from schema.identity import SessionID
+from schema.models.status import TERMINAL_KERNEL_STATUSES, TERMINAL_SESSION_STATUSES
+
+RETRIED: Final = frozenset({"40001", "40P01", "55P03"})
+"""SQLSTATEs after which a batch is tried again: serialization, deadlock, lock timeout."""
+
+ATTEMPTS: Final = 5
+
+_LOCK_TIMEOUT = "55P03"
+# A RESTRICT has a code of its own, which PostgreSQL 18 uses where 17 and older say foreign key violation.
+_STILL_REFERRED_TO = frozenset({"23001", "23503"})
+
+
+class Reason(StrEnum):
+    """Why a session stays."""
+
+    BUSY = "busy"
+    """Another transaction has it or a part of it locked; a later run may find it free."""
+    LIVE_KERNEL = "live kernel"
+    DEPENDED_ON = "depended on"
+    FOREIGN_KERNEL = "foreign kernel"
+    """A kernel of another session belongs to one of its groups."""
+    REFERRED_TO = "referred to"
+    """A table that this package doesn't know refers to it."""
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A session that stays, and what keeps it."""
+
+    session: SessionID
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True)
+class Purged:
+    """What a batch removed, or in a dry run would."""
+
+    sessions: tuple[SessionID, ...]
+    kernels: int
+    slots: int
+    groups: int
+    blocked: tuple[Blocked, ...]
+    """The candidates that stay."""
+    last: SessionID | None
+    """Where the next batch goes on; None when this was the last."""
+
+
+@dataclass
+class PurgeRun:
+    """What a whole run removed."""
+
+    sessions: int = 0
+    kernels: int = 0
+    slots: int = 0
+    groups: int = 0
+    blocked: list[Blocked] = field(default_factory=list)
+    """As the last look at each of them found it."""
+
+
+class _Dependency(NamedTuple):
+    session: SessionID
+    dependent: SessionID
+    detail: str
+
+
+_ENDED = [status.value for status in TERMINAL_SESSION_STATUSES]
+_ENDED_KERNEL = [status.value for status in TERMINAL_KERNEL_STATUSES]
+
+# From the youngest id to the oldest: ids are time-ordered, so that a session is met before those it depends on.
+_SEE = text(
+    """
+    SELECT id FROM sessions
+    WHERE status = ANY(CAST(:ended AS text[])) AND terminated_at < :before
+      AND (CAST(:after AS uuid) IS NULL OR id < :after)
+    ORDER BY id DESC LIMIT :limit
+    """
+)
+
+_LOCK = text(
+    """
+    SELECT id FROM sessions
+    WHERE id = ANY(:ids) AND status = ANY(CAST(:ended AS text[])) AND terminated_at < :before
+    ORDER BY id FOR UPDATE SKIP LOCKED
+    """
+)
+
+# Read after the lock: whoever wants to add a kernel, a group or a dependency waits for it, and kernels never leave a
+# terminal status.
+_BLOCKERS = text(
+    """
+    SELECT k.session_id AS session, 'live kernel' AS reason, CAST(NULL AS uuid) AS dependent,
+           'its kernel ' || k.id || ' is ' || k.status AS detail
+    FROM kernels AS k
+    WHERE k.session_id = ANY(:ids) AND k.status <> ALL(CAST(:ended AS text[]))
+    UNION ALL
+    SELECT g.session_id, 'foreign kernel', NULL,
+           'kernel ' || k.id || ' of session ' || k.session_id || ' belongs to its group ' || g.role
+    FROM kernel_groups AS g JOIN kernels AS k ON k.kernel_group_id = g.id
+    WHERE g.session_id = ANY(:ids) AND k.session_id <> g.session_id
+    UNION ALL
+    SELECT d.depends_on, 'depended on', d.session_id,
+           'session ' || d.session_id || ', which is ' || s.status || ', depends on it'
+    FROM session_dependencies AS d JOIN sessions AS s ON s.id = d.session_id
+    WHERE d.depends_on = ANY(:ids)
+    ORDER BY session, detail
+    """
+)
+
+_COUNT = text(
+    """
+    SELECT (SELECT count(*) FROM kernels WHERE session_id = ANY(:ids)),
+           (SELECT count(*) FROM kernel_group_resource_slots AS r JOIN kernel_groups AS g ON g.id = r.kernel_group_id
+            WHERE g.session_id = ANY(:ids)),
+           (SELECT count(*) FROM kernel_groups WHERE session_id = ANY(:ids))
+    """
+)
+
+# Kernels and slots RESTRICT their group, groups and kernels their session.
+_DELETES = (
+    text("DELETE FROM kernels WHERE session_id = ANY(:ids)"),
+    text(
+        "DELETE FROM kernel_group_resource_slots AS r USING kernel_groups AS g"
+        " WHERE g.id = r.kernel_group_id AND g.session_id = ANY(:ids)"
+    ),
+    text("DELETE FROM kernel_groups WHERE session_id = ANY(:ids)"),
+    text("DELETE FROM sessions WHERE id = ANY(:ids)"),
+)
+
+
+def purge_batch(
+    connection: Connection,
+    terminated_before: datetime,
+    *,
+    limit: int = 500,
+    after: SessionID | None = None,
+    dry_run: bool = False,
+    gone: Collection[SessionID] = frozenset(),
+) -> Purged:
+    """Remove up to `limit` sessions that ended before a moment, in the caller's transaction; the caller commits.
+
+    Locks, in this order: the sessions FOR UPDATE, by id, where one that is locked is left out and not waited for; then
+    kernels, slots, groups and what CASCADEs from them as they are deleted. Sessions before kernels is the backfill's
+    order and the enqueue's. A concurrent writer who wants to refer to one of the sessions waits until this transaction
+    ends, and is refused by its foreign key then. A kernel that another transaction has locked is waited for, as long as
+    the connection's lock_timeout allows; its session stays then.
+
+    Args:
+        connection: in a transaction, READ COMMITTED.
+        terminated_before: sessions that ended at this moment or later stay, as do those without such a moment.
+        limit: candidates to look at.
+        after: where the batch before ended; sessions go from the youngest id to the oldest.
+        dry_run: lock and remove nothing.
+        gone: in a dry run, what the batches before would have removed.
+    """
+    window = {"ended": _ENDED, "before": terminated_before}
+    seen = _ids(connection, _SEE, window | {"after": after, "limit": limit})
+    blocked: dict[SessionID, Blocked] = {}
+    free = [id_ for id_ in seen if id_ not in gone]
+    if free and not dry_run:
+        locked = set(_ids(connection, _LOCK, window | {"ids": sorted(free)}))
+        for id_ in free:
+            if id_ not in locked:
+                blocked[id_] = Blocked(id_, Reason.BUSY, "another transaction has it locked")
+        free = [id_ for id_ in free if id_ in locked]
+    dependencies = _find_blockers(connection, free, gone, blocked)
+    doomed = [id_ for id_ in free if id_ not in blocked]
+    kernels = slots = groups = 0
+    if doomed and dry_run:
+        kernels, slots, groups = connection.execute(_COUNT, {"ids": doomed}).one()
+    elif doomed:
+        doomed, (kernels, slots, groups) = _delete(connection, doomed, dependencies, blocked)
+    last = seen[-1] if len(seen) == limit else None
+    return Purged(tuple(doomed), kernels, slots, groups, tuple(blocked.values()), last)
+
+
+def purge(
+    engine: Engine,
+    terminated_before: datetime,
+    *,
+    batch: int = 500,
+    dry_run: bool = False,
+    advance: Callable[[Purged], None] = lambda _: None,
+) -> PurgeRun:
+    """Remove every session that ended before a moment, each batch in a transaction of its own.
+
+    What a run leaves, because it was interrupted or because something kept it, the next one finds again. Where
+    sessions were kept by sessions that this run then removed, it makes another pass.
+
+    Args:
+        engine: where the one connection comes from.
+        terminated_before: as in `purge_batch`.
+        batch: sessions per transaction.
+        dry_run: remove nothing.
+        advance: told each batch after its commit.
+    """
+    run = PurgeRun()
+    gone: set[SessionID] = set()
+    with engine.connect().execution_options(isolation_level="READ COMMITTED") as connection:
+        while True:
+            before_pass = run.sessions
+            run.blocked = []
+            after: SessionID | None = None
+            while True:
+                done = _attempt(connection, terminated_before, limit=batch, after=after, dry_run=dry_run, gone=gone)
+                if dry_run:
+                    gone.update(done.sessions)
+                run.sessions += len(done.sessions)
+                run.kernels += done.kernels
+                run.slots += done.slots
+                run.groups += done.groups
+                run.blocked += done.blocked
+                advance(done)
+                after = done.last
+                if after is None:
+                    break
+            if run.sessions == before_pass or all(one.reason is not Reason.DEPENDED_ON for one in run.blocked):
+                return run
+
+
+def _attempt(connection: Connection, terminated_before: datetime, **settings: Any) -> Purged:
+    attempt = 1
+    while True:
+        try:
+            with connection.begin():
+                return purge_batch(connection, terminated_before, **settings)
+        except DBAPIError as error:
+            if _state(error) not in RETRIED or attempt == ATTEMPTS:
+                raise
+        attempt += 1
+        time.sleep(0.02 * 2**attempt * random.uniform(0.5, 1))  # noqa: S311 - jitter
+
+
+def _find_blockers(
+    connection: Connection, free: Sequence[SessionID], gone: Collection[SessionID], blocked: dict[SessionID, Blocked]
+) -> list[_Dependency]:
+    """Note what keeps each session, and return the dependencies between those that may go."""
+    if not free:
+        return []
+    dependencies: list[_Dependency] = []
+    for row in connection.execute(_BLOCKERS, {"ids": list(free), "ended": _ENDED_KERNEL}):
+        session = SessionID(int=row.session.int)
+        if row.dependent is None:
+            blocked.setdefault(session, Blocked(session, Reason(row.reason), row.detail))
+        elif row.dependent not in gone:
+            dependencies.append(_Dependency(session, SessionID(int=row.dependent.int), row.detail))
+    # Once for each link of a chain: a session that stays keeps what it depends on.
+    candidates = set(free)
+    while found := [
+        d for d in dependencies if d.session not in blocked and d.dependent not in candidates - set(blocked)
+    ]:
+        for session, _, detail in found:
+            blocked.setdefault(session, Blocked(session, Reason.DEPENDED_ON, detail))
+    return dependencies
+
+
+def _delete(
+    connection: Connection,
+    doomed: list[SessionID],
+    dependencies: Sequence[_Dependency],
+    blocked: dict[SessionID, Blocked],
+) -> tuple[list[SessionID], tuple[int, int, int]]:
+    """Delete the sessions together; when something keeps one of them after all, each by itself."""
+    try:
+        return doomed, _delete_together(connection, doomed)
+    except DBAPIError as error:
+        if _state(error) not in _STILL_REFERRED_TO | {_LOCK_TIMEOUT}:
+            raise
+    removed: list[SessionID] = []
+    totals = (0, 0, 0)
+    for id_ in doomed:
+        keeping = [d for d in dependencies if d.session == id_ and d.dependent not in removed]
+        if keeping:
+            blocked[id_] = Blocked(id_, Reason.DEPENDED_ON, keeping[0].detail)
+            continue
+        try:
+            counts = _delete_together(connection, [id_])
+        except DBAPIError as error:
+            blocked[id_] = _refused(id_, error)
+        else:
+            removed.append(id_)
+            totals = (totals[0] + counts[0], totals[1] + counts[1], totals[2] + counts[2])
+    return removed, totals
+
+
+def _delete_together(connection: Connection, ids: list[SessionID]) -> tuple[int, int, int]:
+    with connection.begin_nested():
+        kernels, slots, groups, _ = (connection.execute(delete, {"ids": ids}).rowcount for delete in _DELETES)
+    return kernels, slots, groups
+
+
+def _refused(id_: SessionID, error: DBAPIError) -> Blocked:
+    cause = error.orig
+    if not isinstance(cause, psycopg.Error) or cause.sqlstate not in _STILL_REFERRED_TO | {_LOCK_TIMEOUT}:
+        raise error
+    if cause.sqlstate == _LOCK_TIMEOUT:
+        return Blocked(id_, Reason.BUSY, "another transaction has a part of it locked")
+    return Blocked(
+        id_, Reason.REFERRED_TO, f"{cause.diag.constraint_name} on {cause.diag.table_name} keeps a part of it"
+    )
+
+
+def _state(error: DBAPIError) -> str | None:
+    return error.orig.sqlstate if isinstance(error.orig, psycopg.Error) else None
+
+
+def _ids(connection: Connection, statement: TextClause, parameters: dict[str, Any]) -> list[SessionID]:
+    return [SessionID(int=id_.int) for id_ in connection.execute(statement, parameters).scalars()]
