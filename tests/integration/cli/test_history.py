@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from schema.cli import run
+from schema.pg.target import Target
 from tests.support.history import HEAD, Database, ini
 
 
@@ -18,7 +19,7 @@ class Cli:
         self.database = database
         self.capsys = capsys
         self.url = database.target.url.set(password="sekret").render_as_string(hide_password=False)
-        self.shown = self.url.replace("sekret", "***")
+        self.shown = Target.parse(self.url, "test").masked
         self.output = self.messages = ""
 
     def __call__(self, *arguments: str) -> int:
