@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 
 from schema.cli.context import App, Result, pass_app
 from schema.cli.lazy import LazyGroup
+from schema.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from schema.pg.embedded import EmbeddedServer
@@ -67,7 +69,8 @@ def stop(app: App) -> None:
 def status(app: App) -> None:
     """Show whether the server runs, and where its data are.
 
-    JSON: `running`, `pid`, `url`, `folder`, `account`, `data_major` (null without data), `version`, `bindir`.
+    JSON: `running`, `pid`, `url`, `folder`, `account`, `data_major` (null without data), `server_version`,
+    `bindir`.
     """
     data = _data(_server(app))
     state = f"running (process {data['pid']})" if data["running"] else "not running"
@@ -78,7 +81,7 @@ def status(app: App) -> None:
         f"URL       {data['url']}",
         f"Folder    {data['folder']}" + ("" if data["data_major"] else " (no data yet)"),
         f"Account   {data['account']}",
-        f"Programs  PostgreSQL {data['version']} in {data['bindir']}",
+        f"Programs  PostgreSQL {data['server_version']} in {data['bindir']}",
     ]
     app.finish(Result(data=data, text="\n".join(lines)))
 
@@ -105,7 +108,7 @@ def psql(app: App, arguments: tuple[str, ...]) -> None:
     server = _server(app)
     server.ensure_running()
     program = str(server.installation.client("psql"))
-    os.execv(program, [program, "-d", server.libpq_url, *arguments])  # noqa: S606
+    os.execve(program, [program, *arguments], server.environment)  # noqa: S606
 
 
 @command.command()
@@ -117,8 +120,18 @@ def reset(app: App, yes: bool) -> None:
     JSON: `deleted`, false when there was nothing; `folder`.
     """
     server = _server(app)
-    if not yes:
-        click.confirm(f"Delete every database in {server.folder}?", abort=True, err=True)
+    if not (yes or _agreed(f"Delete every database in {server.folder}?")):
+        data = {"deleted": False, "folder": str(server.folder)}
+        app.finish(Result(data=data, text="Nothing was deleted.", exit_code=ExitCode.FAILED))
     deleted = server.reset()
     text = f"Deleted {server.folder}." if deleted else "There was nothing to delete."
     app.finish(Result(data={"deleted": deleted, "folder": str(server.folder)}, text=text))
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise UsageError("`server reset` asks first, and nobody is there to answer", hint="Add --yes.") from None

@@ -48,7 +48,7 @@ class ServerStatus:
     folder: Path
     account: str
     data_major: str | None
-    version: str
+    server_version: str
     bindir: Path
 
 
@@ -98,9 +98,16 @@ class EmbeddedServer:
         return sa.URL.create("postgresql+psycopg", SUPERUSER, database=DATABASE, query=query)
 
     @property
-    def libpq_url(self) -> str:
-        """The same URL as psql and other libpq programs take it; SQLAlchemy and `--url` take it too."""
-        return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    def environment(self) -> dict[str, str]:
+        """Our environment, with libpq's variables for this server in place of any other."""
+        ours = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        return {
+            **ours,
+            "PGHOST": str(self.socket),
+            "PGPORT": str(PORT),
+            "PGUSER": SUPERUSER,
+            "PGDATABASE": DATABASE,
+        }
 
     def ensure_running(self) -> bool:
         """Make the data, start the server and create the database, as far as missing. Return whether it was started.
@@ -165,11 +172,12 @@ class EmbeddedServer:
             return ServerStatus(
                 running=pid is not None and self._is_ours(),
                 pid=pid,
-                url=self.libpq_url,
+                # As psql takes it; SQLAlchemy and --url do too.
+                url=self.url.set(drivername="postgresql").render_as_string(hide_password=False),
                 folder=self.folder,
                 account=self.installation.account.name,
                 data_major=data_major(self.folder),
-                version=self.installation.version,
+                server_version=self.installation.version,
                 bindir=self.installation.bindir,
             )
 
