@@ -33,13 +33,7 @@ COMMANDS = {
     envvar="SCHEMACTL_PG_BINDIR",
     help="Make embedded and scratch servers from this installed PostgreSQL.",
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice([kind.value for kind in Format]),
-    default="text",
-    help="How data is printed.",
-)
+@click.option("--format", "format_", type=click.Choice([kind.value for kind in Format]), default="text", help="How data is printed.")
 @click.option("-q", "--quiet", is_flag=True, help="Print data and errors only.")
 @click.option("-v", "--verbose", count=True, help="Say more; twice for tracebacks.")
 @click.version_option(package_name="schemactl", prog_name="schemactl")

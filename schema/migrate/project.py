@@ -1,6 +1,7 @@
 """Any Alembic project, opened by its ini: where its history is and what is in it."""
 
 import configparser
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from alembic.util import CommandError
 
 import schema
 from schema.errors import ConfigError, RevisionError
+from schema.pg.embedded import default_state_dir
 
 INI = "alembic.ini"
 
@@ -82,7 +84,7 @@ class Project:
         try:
             script = self.script.get_revision(identifier)
         except CommandError as error:
-            raise RevisionError(f"{error} in {self.script.dir}") from error
+            raise RevisionError(str(error), hint=f"The history is {self.script.dir}.") from error
         return Revision.of(script)
 
     def pending(self, current: Sequence[str]) -> tuple[Revision, ...]:
@@ -111,29 +113,36 @@ class Project:
 
 
 def find_config(given: Path | None) -> Path:
-    """Find the ini that is meant: the given one, the working directory's, or this project's own.
+    """Find the ini that is meant: the given one, ALEMBIC_CONFIG, the working directory's, or this project's own.
 
     Raises:
-        ConfigError: the given one is not there.
+        ConfigError: the one that is named is not there.
     """
-    if given is not None:
-        if not given.is_file():
-            raise ConfigError(f"there is no file {given}", hint="-c takes the path of an alembic.ini.")
-        return given
+    # Alembic's own variable, so that `alembic` and `schemactl` open the same project.
+    named = os.environ.get("ALEMBIC_CONFIG")
+    chosen = given or (Path(named) if named else None)
+    if chosen is not None:
+        if not chosen.is_file():
+            who = "-c" if given else "ALEMBIC_CONFIG"
+            raise ConfigError(f"there is no file {chosen}", hint=f"{who} takes the path of an alembic.ini.")
+        return chosen
     here = Path(INI)
     return here if here.is_file() else own_config()
 
 
 def own_config() -> Path:
     """The ini of this project's own history: inside an installed wheel, or beside the package in a checkout."""
-    package = Path(schema.__file__).resolve().parent
-    packed = package / "_project" / INI
-    return packed if packed.is_file() else package.parent / INI
+    packed = _packed_ini()
+    return packed if packed.is_file() else packed.parents[2] / INI
+
+
+def _packed_ini() -> Path:
+    return Path(schema.__file__).resolve().parent / "_project" / INI
 
 
 def state_dir(ini: Path) -> Path:
-    """Folder of a project's embedded server; for an installed wheel's own history it is in the home folder."""
-    return ini.absolute().parent / ".schemactl"
+    """Folder of a project's embedded server: beside the ini, but in the home folder for an installed wheel's own."""
+    return default_state_dir(None if ini.absolute() == _packed_ini() else ini)
 
 
 def ini_option(config: Config, name: str) -> str | None:

@@ -152,8 +152,8 @@ class _Runner:
             )
         elif isinstance(cause, psycopg.Error) and cause.sqlstate in DUPLICATE_OBJECTS and not self.before:
             hint = (
-                "No revision is recorded in the database, yet something of this history is in it. If the schema was made "
-                "another way, `alembic stamp REVISION` says where it stands; else use an empty database."
+                "No revision is recorded in the database, yet something of this history is in it. If the schema was "
+                "made another way, `alembic stamp REVISION` says where it stands; else use an empty database."
             )
         message = known.message if known is not None else f"{type(error).__name__}: {error}"
         return kind(f"revision {revision.id} ({revision.path}) failed: {message}; {self._standing()}", hint=hint)

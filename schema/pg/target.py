@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from psycopg.conninfo import make_conninfo
 
 from schema.errors import UsageError
+from schema.pg.embedded import EmbeddedServer
 
 DRIVER = "postgresql+psycopg"
 
@@ -84,8 +85,9 @@ def resolve_target(url: str | None, *, ini_url: str | None, state_dir: Path, pg_
     for source, text in given.items():
         if text:
             return Target.parse(text, source)
-    del state_dir, pg_bindir
-    raise UsageError("no database is given", hint="Give --url, or set SCHEMACTL_URL.")
+    server = EmbeddedServer(state_dir, pg_bindir)
+    server.ensure_running()
+    return Target(server.url, f"embedded PostgreSQL {server.installation.major}")
 
 
 def _parse(text: str, source: str) -> sa.URL:
