@@ -15,6 +15,8 @@ COMMANDS = {
     "upgrade": Lazy("schema.cli.upgrade", "Upgrade the database to a revision."),
     "downgrade": Lazy("schema.cli.downgrade", "Downgrade the database to a revision."),
     "backfill": Lazy("schema.cli.backfill", "Give existing sessions their kernel groups."),
+    "deployment": Lazy("schema.cli.deployment", "Show what a deployment request becomes."),
+    "session": Lazy("schema.cli.session", "Enqueue sessions, and remove ended ones."),
     "seed": Lazy("schema.cli.seed", "Fill a database with realistic legacy sessions."),
     "server": Lazy("schema.cli.server", "Run the embedded PostgreSQL server."),
 }
