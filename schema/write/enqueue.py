@@ -1,8 +1,8 @@
 """Enqueues a session: its row, its groups with slots and environ, its kernels with their allocations, set-based.
 
 The number of statements depends on neither groups nor kernels: one each for the references, the sessions it depends on,
-the session, the groups, their slots, their environ, the kernels, their allocations and the dependencies, and two for
-bootstrap scripts; those with nothing to write are left out.
+the session, the groups, their slots and environ, the kernels, their allocations and the dependencies, and two for
+bootstrap scripts; those with nothing to write are left out. With the caller's BEGIN and COMMIT it is 12 round trips.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -66,20 +66,17 @@ _INSERT_GROUPS = text(
     """
 )
 
-_INSERT_SLOTS = text(
+_INSERT_SLOTS_AND_ENVIRON = text(
     """
-    INSERT INTO kernel_group_resource_slots (kernel_group_id, slot_name, quantity)
-    SELECT kernel_group_id, slot_name, quantity
-    FROM unnest(CAST(:groups AS uuid[]), CAST(:names AS text[]), CAST(:quantities AS numeric[]))
-         AS given (kernel_group_id, slot_name, quantity)
-    """
-)
-
-_INSERT_ENVIRON = text(
-    """
+    WITH slot AS (
+        INSERT INTO kernel_group_resource_slots (kernel_group_id, slot_name, quantity)
+        SELECT kernel_group_id, slot_name, quantity
+        FROM unnest(CAST(:slot_groups AS uuid[]), CAST(:slots AS text[]), CAST(:quantities AS numeric[]))
+             AS given (kernel_group_id, slot_name, quantity)
+    )
     INSERT INTO kernel_group_environ (kernel_group_id, key, value)
     SELECT kernel_group_id, key, value
-    FROM unnest(CAST(:groups AS uuid[]), CAST(:keys AS text[]), CAST(:values AS text[]))
+    FROM unnest(CAST(:environ_groups AS uuid[]), CAST(:keys AS text[]), CAST(:values AS text[]))
          AS given (kernel_group_id, key, value)
     """
 )
@@ -155,26 +152,20 @@ def enqueue(connection: Connection, spec: SessionSpec) -> EnqueuedSession:
     scripts = store_scripts(connection, (group.bootstrap_script for group in spec.groups))
     rows = session_rows(spec, images)
     groups = _insert_groups(connection, session, spec, rows, scripts)
-    if slots := rows.slots:
+    if rows.slots or rows.environ:
         connection.execute(
-            _INSERT_SLOTS,
+            _INSERT_SLOTS_AND_ENVIRON,
             {
-                "groups": [groups[row.role] for row in slots],
-                "names": _texts(slots, lambda row: row.slot_name),
-                "quantities": [row.quantity for row in slots],
-            },
-        )
-    if environ := rows.environ:
-        connection.execute(
-            _INSERT_ENVIRON,
-            {
-                "groups": [groups[row.role] for row in environ],
-                "keys": _texts(environ, lambda row: row.key),
-                "values": [row.value for row in environ],
+                "slot_groups": [groups[row.role] for row in rows.slots],
+                "slots": _texts(rows.slots, lambda row: row.slot_name),
+                "quantities": [row.quantity for row in rows.slots],
+                "environ_groups": [groups[row.role] for row in rows.environ],
+                "keys": _texts(rows.environ, lambda row: row.key),
+                "values": [row.value for row in rows.environ],
             },
         )
     _insert_kernels(connection, spec, groups, images)
-    if slots:
+    if rows.slots:
         connection.execute(_INSERT_ALLOCATIONS, {"session": session})
     if spec.depends_on:
         connection.execute(_INSERT_DEPENDENCIES, {"session": session, "ids": sorted(set(spec.depends_on))})

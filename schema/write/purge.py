@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import psycopg
-from sqlalchemy import Connection, Engine, TextClause, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from schema.identity import SessionID
@@ -87,21 +87,25 @@ _ENDED = [status.value for status in TERMINAL_SESSION_STATUSES]
 _ENDED_KERNEL = [status.value for status in TERMINAL_KERNEL_STATUSES]
 
 # From the youngest id to the oldest: ids are time-ordered, so that a session is met before those it depends on.
-_SEE = text(
-    """
+_CANDIDATES = """
     SELECT id FROM sessions
     WHERE status = ANY(CAST(:ended AS text[])) AND terminated_at < :before
       AND (CAST(:after AS uuid) IS NULL OR id < :after)
     ORDER BY id DESC LIMIT :limit
-    """
-)
-
+"""
+_SEE = text(f"SELECT id, true AS locked FROM ({_CANDIDATES}) AS seen")  # noqa: S608 - constants
 _LOCK = text(
-    """
-    SELECT id FROM sessions
-    WHERE id = ANY(:ids) AND status = ANY(CAST(:ended AS text[])) AND terminated_at < :before
-    ORDER BY id FOR UPDATE SKIP LOCKED
-    """
+    f"""
+    WITH seen AS MATERIALIZED ({_CANDIDATES}),
+        locked AS MATERIALIZED (
+            SELECT s.id FROM seen JOIN sessions AS s ON s.id = seen.id
+            WHERE s.status = ANY(CAST(:ended AS text[])) AND s.terminated_at < :before
+            ORDER BY s.id DESC FOR UPDATE OF s SKIP LOCKED
+        )
+    SELECT seen.id, locked.id IS NOT NULL AS locked
+    FROM seen LEFT JOIN locked ON locked.id = seen.id
+    ORDER BY seen.id DESC
+    """  # noqa: S608 - constants
 )
 
 # Read after the lock: whoever wants to add a kernel, a group or a dependency waits for it, and kernels never leave a
@@ -158,7 +162,7 @@ def purge_batch(
 ) -> Purged:
     """Remove up to `limit` sessions that ended before a moment, in the caller's transaction; the caller commits.
 
-    Locks, in this order: the sessions FOR UPDATE, by id, where one that is locked is left out and not waited for; then
+    Locks, in this order: the sessions FOR UPDATE, where one that is locked is left out and not waited for; then
     kernels, slots, groups and what CASCADEs from them as they are deleted. Sessions before kernels is the backfill's
     order and the enqueue's. A concurrent writer who wants to refer to one of the sessions waits until this transaction
     ends, and is refused by its foreign key then. A kernel that another transaction has locked is waited for, as long as
@@ -172,16 +176,14 @@ def purge_batch(
         dry_run: lock and remove nothing.
         gone: in a dry run, what the batches before would have removed.
     """
-    window = {"ended": _ENDED, "before": terminated_before}
-    seen = _ids(connection, _SEE, window | {"after": after, "limit": limit})
-    blocked: dict[SessionID, Blocked] = {}
-    free = [id_ for id_ in seen if id_ not in gone]
-    if free and not dry_run:
-        locked = set(_ids(connection, _LOCK, window | {"ids": sorted(free)}))
-        for id_ in free:
-            if id_ not in locked:
-                blocked[id_] = Blocked(id_, Reason.BUSY, "another transaction has it locked")
-        free = [id_ for id_ in free if id_ in locked]
+    window = {"ended": _ENDED, "before": terminated_before, "after": after, "limit": limit}
+    seen = {SessionID(int=row.id.int): row.locked for row in connection.execute(_SEE if dry_run else _LOCK, window)}
+    blocked = {
+        id_: Blocked(id_, Reason.BUSY, "another transaction has it locked")
+        for id_, locked in seen.items()
+        if not locked
+    }
+    free = [id_ for id_, locked in seen.items() if locked and id_ not in gone]
     dependencies = _find_blockers(connection, free, gone, blocked)
     doomed = [id_ for id_ in free if id_ not in blocked]
     kernels = slots = groups = 0
@@ -189,7 +191,7 @@ def purge_batch(
         kernels, slots, groups = connection.execute(_COUNT, {"ids": doomed}).one()
     elif doomed:
         doomed, (kernels, slots, groups) = _delete(connection, doomed, dependencies, blocked)
-    last = seen[-1] if len(seen) == limit else None
+    last = list(seen)[-1] if len(seen) == limit else None
     return Purged(tuple(doomed), kernels, slots, groups, tuple(blocked.values()), last)
 
 
@@ -321,7 +323,3 @@ def _refused(id_: SessionID, error: DBAPIError) -> Blocked:
 
 def _state(error: DBAPIError) -> str | None:
     return error.orig.sqlstate if isinstance(error.orig, psycopg.Error) else None
-
-
-def _ids(connection: Connection, statement: TextClause, parameters: dict[str, Any]) -> list[SessionID]:
-    return [SessionID(int=id_.int) for id_ in connection.execute(statement, parameters).scalars()]

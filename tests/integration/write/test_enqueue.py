@@ -117,7 +117,7 @@ def test_the_number_of_statements_does_not_grow(cluster: Any, session: Make, gro
     ]
     with cluster.engine.begin() as connection:
         assert enqueue(connection, session(*groups, depends_on=(before,))).kernels == 3 * replicas
-    assert len(statements) == 11
+    assert len(statements) == 10
     assert cluster.count("kernels") == 3 * replicas + 1
     assert cluster.count("resource_allocations") == 3 * replicas + 2
     assert cluster.rows("SELECT count(DISTINCT local_rank), max(local_rank) FROM kernels") == [
