@@ -24,8 +24,8 @@ Create Date: ${create_date}
 # - The downgrade is real, or raises with the reason and the forward fix. Only a merge may pass.
 # - tests/revisions/test_<revision>.py: seed, upgrade, assert, downgrade, assert.
 
-from alembic import op
 import sqlalchemy as sa
+from alembic import op
 ${imports if imports else ""}
 
 # Part of: NEXT_RELEASE_VERSION

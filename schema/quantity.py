@@ -135,7 +135,8 @@ def _shown(value: object) -> str:
 
 
 def _split_sql(text: str) -> str:
-    blanks = "E' \\t\\n\\r\\f\\v'"
+    # PostgreSQL 15 does not know \v, and would take it for a v.
+    blanks = "E' \\t\\n\\r\\f\\x0b'"
     return f"""(
         SELECT replace(part[1], '_', '')::numeric AS number, lower(part[2]) AS unit
         FROM regexp_match(CASE WHEN length({text}) <= {TEXT_MAX_LENGTH} THEN btrim({text}, {blanks}) END,

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import psycopg
 import sqlalchemy as sa
+from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext, RevisionStep
 from alembic.util import CommandError
 
-from schema.errors import ConfigError, DatabaseError, LockTimeoutError, RevisionError, SchemaError
+from schema.errors import ConfigError, DatabaseError, LockTimeoutError, RevisionError, SchemaError, UsageError
 from schema.migrate.project import Project, Revision
 from schema.migrate.settings import ATTRIBUTE, Caller
 from schema.pg.errors import translate
@@ -60,7 +61,8 @@ def upgrade(
     """Upgrade a database. `on_step` is called before each revision and after its commit, `report` with messages.
 
     Raises:
-        RevisionError: the destination is unknown, or a revision failed. What was applied before it stands committed.
+        UsageError: the destination is empty.
+        RevisionError: it is unknown, or a revision failed. What was applied before it stands committed.
         LockTimeoutError: a lock, or the turn to run, was not to be had in time.
         DatabaseError: the database refused otherwise; the class says how.
     """
@@ -86,14 +88,22 @@ def downgrade(
 
 
 def version_table(project: Project, target: Target) -> VersionTable:
-    """Look up which revisions a database is at, through the project's own environment. Changes nothing."""
+    """Look up which revisions a database is at, through the project's own environment. Changes nothing.
+
+    Raises:
+        DatabaseError: the database cannot be reached or read.
+        ConfigError: the environment fails.
+    """
     found: list[VersionTable] = []
 
     def look(heads: Any, context: MigrationContext) -> Iterable[RevisionStep]:
-        found.append(VersionTable(tuple(heads), context.version_table))
+        found.append(VersionTable(tuple(sorted(heads)), context.version_table))
         return ()
 
-    _run_environment(project, target, lambda _: None, look, dont_mutate=True)
+    try:
+        _run_environment(project, target, lambda _: None, look, dont_mutate=True)
+    except Exception as error:
+        raise _translated(error, project) from error
     if not found:
         raise ConfigError(f"{project.script.dir}/env.py ran no migrations", hint="It must call run_migrations().")
     return found[0]
@@ -111,12 +121,14 @@ class _Runner:
     under_way: Step | None = None
 
     def run(self, destination: str, plan: Callable[[Any], Sequence[RevisionStep]]) -> Run:
+        if not destination.strip():
+            raise UsageError("the revision to go to is empty", hint="Give an id, head, base, or a number of steps.")
         started = time.monotonic()
 
         # Alembic asks for the next step after it has committed the one before, if the project has a transaction for
         # each revision.
         def steps(heads: Any, context: MigrationContext) -> Iterator[RevisionStep]:
-            self.before = self.after = tuple(heads)
+            self.before = self.after = tuple(sorted(heads))
             self.project.check_known(self.before)
             planned = plan(heads)
             for number, step in enumerate(planned, start=1):
@@ -128,7 +140,7 @@ class _Runner:
                 self.under_way = None
                 self.done.append(applied)
                 self.on_step(applied)
-            self.after = context.get_current_heads()
+            self.after = tuple(sorted(context.get_current_heads()))
 
         try:
             _run_environment(self.project, self.target, self.report, steps, destination_rev=destination)
@@ -142,10 +154,10 @@ class _Runner:
         revision = self.under_way.revision
         known = error if isinstance(error, SchemaError) else translate(error)
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        hint = (known.hint if known is not None else "") or _server_hint(cause)
         kind: type[SchemaError] = RevisionError
+        hint = _server_hint(cause) or "Remove the cause, then run the command again: it goes on from there."
         if known is not None and type(known) is not DatabaseError:
-            kind = type(known)
+            kind, hint = type(known), known.hint
         if isinstance(known, LockTimeoutError):
             hint = (
                 "A transaction holds a table it needs: run the command again, at a quieter time if that happens often."
@@ -160,15 +172,14 @@ class _Runner:
 
     def _standing(self) -> str:
         if not self.done:
-            return "nothing before it was applied by this run"
-        return f"applied before it and committed: {', '.join(step.revision.id for step in self.done)}"
+            return "no revision was committed by this run"
+        return f"committed by this run: {', '.join(step.revision.id for step in self.done)}"
 
 
 def _run_environment(
     project: Project, target: Target, report: Callable[[str], None], steps: Callable[..., Any], **options: Any
 ) -> None:
-    config = project.config
-    config.attributes[ATTRIBUTE] = Caller(target, report)
+    config = Config(project.config.config_file_name, attributes={ATTRIBUTE: Caller(target, report)})
     # For the environments of other projects, which know nothing of the attribute.
     config.set_main_option("sqlalchemy.url", target.url.render_as_string(hide_password=False).replace("%", "%%"))
     with EnvironmentContext(config, project.script, fn=steps, **options):

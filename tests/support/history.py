@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
@@ -69,6 +70,14 @@ def alembic_environment(url: str | None, more: Mapping[str, str] | None = None) 
 def psql() -> str:
     """The client that comes with the embedded server."""
     return str(find_installation(None).client("psql"))
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait for something that happens in another process."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @dataclass
@@ -139,6 +148,13 @@ class Database:
             "SELECT pg_get_constraintdef(oid), convalidated FROM pg_constraint WHERE conname = %s", [name]
         )
         return found[0] if found else None
+
+    def runner_locks(self) -> int:
+        """How many runners hold this database's lock."""
+        return self.value(
+            "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database "
+            "WHERE locktype = 'advisory' AND datname = current_database()"
+        )
 
     def seed(self, sessions: int = 2) -> None:
         """Add sessions with two kernels each, as the first revision knows them, and what they refer to."""

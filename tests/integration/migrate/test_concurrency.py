@@ -10,7 +10,7 @@ import pytest
 
 from schema.errors import LockTimeoutError
 from schema.migrate.lock import RUNNER_LOCK
-from tests.support.history import HEAD, Database, alembic, alembic_command, alembic_environment, ini
+from tests.support.history import HEAD, Database, alembic, alembic_command, alembic_environment, ini, until
 
 
 def start(database: Database) -> "subprocess.Popen[str]":
@@ -27,13 +27,6 @@ def waiting(database: Database) -> int:
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'schemactl runner lock' "
         "AND datname = current_database()"
     )
-
-
-def until(condition: object, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_of_two_runners_one_works_and_one_waits(database: Database) -> None:
@@ -56,7 +49,7 @@ def test_the_lock_is_free_after_a_run_even_a_failed_one(database: Database) -> N
             database.upgrade()
     database.run("DROP TABLE kernels")
     database.upgrade()
-    assert database.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+    until(lambda: database.runner_locks() == 0)
 
 
 def test_a_runner_gives_up_at_its_deadline(database: Database, tmp_path: Path) -> None:
@@ -94,8 +87,12 @@ def test_a_busy_table_stops_a_revision_before_it_has_done_anything(database: Dat
             application.execute("UPDATE kernels SET result = 'success'")
             with pytest.raises(LockTimeoutError) as refused:
                 database.upgrade()
+            plain = alembic("upgrade", "head", url=database.url, config=database.config)
+        assert plain.returncode != 0
+        assert "PostgreSQL says: canceling statement due to lock timeout (SQLSTATE 55P03)." in plain.stderr
+        assert "Traceback" not in plain.stderr
         assert "revision 92b7e4d10f6a (" in refused.value.message
-        assert "nothing before it was applied by this run" in refused.value.message
+        assert "no revision was committed by this run" in refused.value.message
         assert refused.value.hint.startswith("A transaction holds a table it needs")
         assert (database.catalog(), database.current()) == (before, ("1a6d9e3f5c28",))
         with application.transaction():
@@ -111,7 +108,7 @@ def test_what_was_committed_before_a_lock_timeout_is_named(database: Database, t
     database.downgrade("27d8f5b0a9e3")
     with database.connection() as application, application.transaction():
         application.execute("LOCK TABLE kernel_groups IN ROW EXCLUSIVE MODE")
-        with pytest.raises(LockTimeoutError, match="applied before it and committed: c05e9b4a7f16"):
+        with pytest.raises(LockTimeoutError, match="committed by this run: c05e9b4a7f16"):
             database.upgrade()
     assert database.current() == ("c05e9b4a7f16",)
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from schema.errors import DatabaseUnreachableError, PrivilegeError, ReadOnlyError, RevisionError
+from schema.errors import DatabaseUnreachableError, PrivilegeError, ReadOnlyError, RevisionError, UsageError
 from schema.migrate.runner import downgrade, upgrade
 from schema.migrate.status import database_status
 from schema.pg.target import Target
-from tests.support.history import HEAD, ROOT, Database, alembic
+from tests.support.history import HEAD, ROOT, Database, alembic, until
 
 
 def test_a_database_at_an_unknown_revision(database: Database) -> None:
@@ -30,6 +30,8 @@ def test_a_database_at_an_unknown_revision(database: Database) -> None:
 def test_an_unknown_destination(database: Database) -> None:
     with pytest.raises(RevisionError, match="Can't locate revision identified by 'nowhere'"):
         database.upgrade("nowhere")
+    with pytest.raises(UsageError, match="is empty"):
+        database.upgrade("")
     database.upgrade("3b8e1d6c9a47")
     with pytest.raises(RevisionError, match="not a valid downgrade target"):
         database.downgrade("head")
@@ -58,7 +60,7 @@ def test_tables_that_are_in_the_way(database: Database) -> None:
 @pytest.fixture
 def reader(database: Database) -> Database:
     """The same database, through a role that may only read."""
-    name = "reader_" + database.target.url.database.removeprefix("t_")
+    name = f"reader_{database.target.url.database}"
     database.run(f"CREATE ROLE {name} LOGIN", f"GRANT pg_read_all_data TO {name}")
     yield Database(database.target.url.set(username=name).render_as_string(hide_password=False))
     database.run(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
@@ -106,7 +108,7 @@ def test_a_run_that_is_interrupted_leaves_whole_revisions(database: Database) ->
     with pytest.raises(KeyboardInterrupt):
         upgrade(database.project, database.target, on_step=stop)
     assert database.current() == ("d4a27f90b6e1",)
-    assert database.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+    until(lambda: database.runner_locks() == 0)
     database.upgrade()
     assert database.current() == (HEAD,)
 
@@ -121,7 +123,7 @@ def test_a_connection_that_breaks_in_the_middle(database: Database) -> None:
                 "WHERE application_name = 'schemactl migrate' AND datname = current_database()"
             )
 
-    with pytest.raises(DatabaseUnreachableError, match=r"revision d4a27f90b6e1 .*committed: 8c1f0a5e2d73"):
+    with pytest.raises(DatabaseUnreachableError, match=r"revision d4a27f90b6e1 .*committed by this run: 8c1f0a5e2d73"):
         upgrade(database.project, database.target, on_step=cut)
     assert database.current() == ("8c1f0a5e2d73",)
     database.upgrade()

@@ -8,7 +8,9 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 
-from schema.errors import RevisionError
+from schema.errors import ConfigError, RevisionError
+from schema.migrate import runner
+from schema.migrate.status import database_status
 from schema.pg.connect import engine
 from schema.pg.scratch import ScratchServer
 from tests.support.history import HEAD, ROOT, Database, alembic, ini
@@ -74,8 +76,9 @@ def test_a_failing_revision_is_named_and_those_before_it_stand(database: Databas
         database.upgrade()
     assert failed.value.message == (
         f"revision r3 ({tmp_path}/history/versions/r3.py) failed: PostgreSQL says: division by zero (SQLSTATE 22012); "
-        "applied before it and committed: r1, r2"
+        "committed by this run: r1, r2"
     )
+    assert failed.value.hint == "Remove the cause, then run the command again: it goes on from there."
     assert database.current() == ("r2",)
     assert database.rows("SELECT * FROM seen") == []
 
@@ -95,13 +98,45 @@ def test_timeouts_have_defaults_and_must_be_numbers(database: Database, tmp_path
     config.write_text("\n".join(kept))
     database.config = config
     database.upgrade()
-    assert database.rows("SELECT lock_timeout, statement_timeout FROM seen") == [("5s", "10min")]
+    assert database.rows("SELECT lock_timeout, statement_timeout FROM seen") == [("2s", "10min")]
 
     config.write_text(config.read_text().replace("[alembic]\n", "[alembic]\nlock_timeout_ms = soon\n"))
     done = alembic("upgrade", "head", url=database.url, config=config)
     assert done.returncode != 0
     assert f"lock_timeout_ms in {config} is not a whole number: 'soon'." in done.stderr
     assert "Traceback" not in done.stderr
+
+
+FOREIGN_ENV = """
+from alembic import context
+from sqlalchemy import engine_from_config, pool
+
+engine = engine_from_config(context.config.get_section("alembic"), prefix="sqlalchemy.", poolclass=pool.NullPool)
+with engine.connect() as connection:
+    context.configure(connection=connection, version_table="their_version")
+    with context.begin_transaction():
+        context.run_migrations()
+"""
+
+
+def test_the_environment_of_another_project(database: Database, tmp_path: Path) -> None:
+    """It knows nothing of ours, and reads sqlalchemy.url: it is given the database that was chosen."""
+    database.config = project(tmp_path, CREATE, 'op.execute("SELECT 1/0")')
+    (tmp_path / "history/env.py").write_text(FOREIGN_ENV)
+    opened = database.project
+    runner.upgrade(opened, database.target, "r1")
+    assert opened.url is None
+    assert runner.version_table(opened, database.target) == runner.VersionTable(("r1",), "their_version")
+    assert database_status(opened, database.target).tables == 1
+    with pytest.raises(RevisionError, match=r"revision r2 .*division by zero"):
+        runner.upgrade(opened, database.target)
+
+    (tmp_path / "history/env.py").write_text("raise RuntimeError('no settings')")
+    with pytest.raises(ConfigError, match=r"history/env.py failed: RuntimeError: no settings"):
+        runner.upgrade(opened, database.target)
+    (tmp_path / "history/env.py").write_text("")
+    with pytest.raises(ConfigError, match=r"history/env.py ran no migrations"):
+        runner.version_table(opened, database.target)
 
 
 def test_looking_makes_no_version_table(database: Database) -> None:

@@ -1,5 +1,8 @@
 """The suite's own fixtures: right majors, fresh clones, nothing left behind, whatever a test leaves open."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import psycopg
 import pytest
 
@@ -21,20 +24,22 @@ def test_head_has_tables_and_empty_has_none(head_target: Target, empty_target: T
     assert counted[1] == 0
 
 
-LEFT: list[tuple[str, psycopg.Connection]] = []
-
-
-def test_leaves_a_transaction_open_on_purpose(empty_target: Target) -> None:
-    connection = psycopg.connect(empty_target.conninfo)
-    connection.execute("CREATE TABLE left_open ()")
-    LEFT.append((str(empty_target.url.database), connection))
-
-
-def test_what_was_left_open_is_gone(server: object, empty_target: Target) -> None:
-    assert LEFT
-    name, connection = LEFT.pop(0)
-    with psycopg.connect(empty_target.conninfo) as other:
+@pytest.fixture
+def left_open(server: Any) -> Iterator[list[tuple[str, psycopg.Connection]]]:
+    """Set up before the database and so torn down after it: looks at what became of a connection left open."""
+    left: list[tuple[str, psycopg.Connection]] = []
+    yield left
+    ((name, connection),) = left
+    with psycopg.connect(server.url("postgres").replace("+psycopg", "")) as other:
         assert not other.execute("SELECT FROM pg_database WHERE datname = %s", [name]).fetchall()
     with pytest.raises(psycopg.OperationalError):
         connection.execute("SELECT 1")
     connection.close()
+
+
+def test_a_transaction_left_open_does_not_keep_the_database(
+    left_open: list[tuple[str, psycopg.Connection]], empty_target: Target
+) -> None:
+    connection = psycopg.connect(empty_target.conninfo)
+    connection.execute("CREATE TABLE left_open ()")
+    left_open.append((str(empty_target.url.database), connection))

@@ -1,0 +1,1 @@
+"""The backfill jobs, one module each."""

@@ -1,0 +1,55 @@
+"""Reads the parent table's keys in their order, some at a time, always after the last one read."""
+
+from collections.abc import Iterator
+
+from psycopg import Connection, sql
+
+from schema.backfill.job import Key, Parent, Row
+
+
+def count(connection: Connection[Row], parent: Parent) -> int:
+    """Count the rows of the parent table."""
+    with connection.transaction():
+        row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(parent.table))).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def lock(connection: Connection[Row], parent: Parent, after: str | None, upto: str | None, size: int) -> list[Key]:
+    """Lock the next `size` parent rows FOR KEY SHARE, in the order of their keys, and return the keys.
+
+    LIMIT counts after locking: a row deleted while we waited for it is left out, not counted.
+    """
+    return _pick(connection, parent, after, upto, size, sql.SQL("FOR KEY SHARE"))
+
+
+def walk(connection: Connection[Row], parent: Parent, size: int) -> Iterator[list[Key]]:
+    """Yield every parent key, `size` at a time, each list read in a transaction of its own."""
+    after: str | None = None
+    while True:
+        with connection.transaction():
+            keys = _pick(connection, parent, after, None, size, sql.SQL(""))
+        if keys:
+            yield keys
+        if len(keys) < size:
+            return
+        after = str(keys[-1])
+
+
+def _pick(
+    connection: Connection[Row], parent: Parent, after: str | None, upto: str | None, size: int, locking: sql.SQL
+) -> list[Key]:
+    key = sql.Identifier(parent.key)
+    bounds = [
+        sql.SQL("{} {} {}::text::{}").format(key, operator, sql.Literal(bound), sql.Identifier(parent.key_type))
+        for operator, bound in ((sql.SQL(">"), after), (sql.SQL("<="), upto))
+        if bound is not None
+    ]
+    statement = sql.SQL("SELECT {key} FROM {table} WHERE {bounds} ORDER BY {key} LIMIT {size} {locking}").format(
+        key=key,
+        table=sql.Identifier(parent.table),
+        bounds=sql.SQL(" AND ").join(bounds) if bounds else sql.SQL("true"),
+        size=sql.Literal(size),
+        locking=locking,
+    )
+    return [row[0] for row in connection.execute(statement)]

@@ -1,0 +1,217 @@
+"""`schemactl backfill`: exit codes, JSON, and what is said when it cannot work."""
+
+import json
+
+import pytest
+from psycopg import sql
+
+from schema.cli import run
+from schema.cli.backfill import Duration
+
+SECRET = "hunter2"
+
+
+@pytest.fixture
+def schemactl(cluster, capsys):
+    """Runs `schemactl backfill WORDS` on the cluster; gives exit code, stdout (parsed when JSON) and stderr."""
+
+    def call(*words, format_="json", url=cluster.url):
+        capsys.readouterr()
+        code = run(["--url", url, "--format", format_, "backfill", *words])
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if format_ == "json" and out else out, err
+
+    return call
+
+
+@pytest.fixture
+def legacy(cluster):
+    """A session whose representative has a variable that cannot be carried over, and a divergent replica."""
+    session = cluster.session()
+    first = cluster.kernel(session, environ=["FINE=1", f"pass word={SECRET}"], allocations={"cpu": "1"})
+    cluster.kernel(session, cluster_idx=1, environ=[f"FINE={SECRET}"])
+    return session, first
+
+
+def test_run_and_run_again(schemactl, legacy):
+    code, data, _ = schemactl()
+    assert code == data["exit_code"] == 5
+    assert (data["command"], data["ok"], data["end"], data["dry_run"]) == ("backfill", False, "complete", False)
+    assert data["totals"] == {
+        "sessions": 1,
+        "groups": 1,
+        "slots": 1,
+        "environ": 1,
+        "rejects": 1,
+        "divergent": 1,
+        "linked": 2,
+    }
+    code, data, _ = schemactl()
+    assert code == 0
+    assert data["totals"]["groups"] == data["totals"]["rejects"] == 0
+
+
+def test_nothing_to_do(schemactl):
+    code, data, _ = schemactl()
+    assert (code, data["totals"]) == (0, {"sessions": 0})
+
+
+def test_dry_run(schemactl, cluster, legacy):
+    code, data, _ = schemactl("--dry-run")
+    assert (code, data["dry_run"], data["run"], data["totals"]["rejects"]) == (0, True, None, 1)
+    assert cluster.groups(legacy[0]) == []
+    assert schemactl("status")[1]["backfill"] is None
+
+
+def test_out_of_time(schemactl, cluster, legacy):
+    cluster.kernel(cluster.session())
+    code, data, _ = schemactl("--batch-size", "1", "--max-time", "0")
+    assert (code, data["end"], data["sessions"]) == (4, "time", 1)
+    status = schemactl("status")[1]["backfill"]
+    assert (status["state"], status["percent"], status["done"], status["workers"]) == ("running", 50.0, 1, [])
+    code, data, _ = schemactl()
+    assert (code, data["sessions"], data["totals"]["sessions"]) == (5, 1, 2)
+
+
+def test_pause_and_resume(schemactl, cluster, legacy):
+    assert schemactl("pause")[0] == 1
+    cluster.kernel(cluster.session())
+    schemactl("--batch-size", "1", "--max-time", "0")
+    assert schemactl("pause")[:2][1]["state"] == "paused"
+    code, data, err = schemactl()
+    assert (code, data["error"]["message"]) == (4, "the backfill is paused")
+    assert "schemactl backfill resume" in err
+    assert schemactl("resume")[0] == 0
+    assert schemactl()[0] == 5
+
+
+def test_plan(schemactl, legacy):
+    code, data, _ = schemactl("plan")
+    assert (code, data["command"]) == (0, "backfill plan")
+    assert data["counts"] == {
+        "sessions": 1,
+        "sessions_with_kernels": 1,
+        "kernels": 2,
+        "unlinked": 2,
+        "roles": 1,
+        "groups": 1,
+        "slots": 1,
+        "environ": 1,
+        "rejects": 1,
+        "divergent": 1,
+    }
+    [finding] = data["findings"]
+    assert finding == {
+        "check": "divergent",
+        "session": str(legacy[0]),
+        "role": "main",
+        "detail": "environ, slots",
+        "fails": False,
+    }
+
+
+def test_verify(schemactl, cluster, legacy):
+    assert schemactl("verify")[0] == 6
+    schemactl()
+    code, data, _ = schemactl("verify")
+    assert (code, data["mismatches"], data["rejects"], data["checks"]) == (5, 0, 1, {"divergent": 1})
+    cluster.connection.execute("UPDATE kernel_group_environ SET value = %s", (SECRET,))
+    code, text, err = schemactl("verify", format_="text")
+    assert code == 6
+    assert f"session {legacy[0]} role 'main': environ FINE" in text
+    assert SECRET not in text + err
+
+
+def test_verify_clean(schemactl, cluster):
+    cluster.kernel(cluster.session(), environ=["A=1"])
+    schemactl()
+    assert schemactl("verify")[0] == 0
+
+
+def test_values_are_shown_only_when_asked_for(schemactl, legacy):
+    session, kernel = legacy
+    for format_ in ("text", "json"):
+        for words in ((), ("rejects",), ("status",), ("plan",), ("verify",)):
+            code, out, err = schemactl(*words, format_=format_)
+            assert code in (0, 5)
+            assert SECRET not in f"{out}{err}"
+    code, data, _ = schemactl("rejects", "--show-values")
+    assert (code, data["rejects"], data["by_field"]) == (0, 1, {"environ": 1})
+    [reject] = data["listed"]
+    assert (reject["session"], reject["kernel"], reject["value"]) == (str(session), str(kernel), f"pass word={SECRET}")
+
+
+def test_rejects_limit(schemactl, cluster):
+    for _ in range(3):
+        cluster.kernel(cluster.session(), environ=["bad"])
+    schemactl()
+    _, text, _ = schemactl("rejects", "--limit", "2", format_="text")
+    lines = text.splitlines()
+    assert len(lines) == 4
+    assert lines[2:] == ["3 rejects: environ 3.", "The first 2 are listed; --limit lists more."]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--dry-run", "plan"), "--dry-run belongs to a run"),
+        (("--batch-size", "0"), "not in the range"),
+        (("--max-time", "soon"), "no time span"),
+        (("unknown",), "No such command"),
+    ],
+)
+def test_usage(schemactl, words, said):
+    code, _, err = schemactl(*words, format_="text")
+    assert code == 2
+    assert said in err
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1.5s", 1.5), ("15m", 900), ("2h", 7200), ("0", 0)])
+def test_durations(text, seconds):
+    assert Duration().convert(text, None, None).total_seconds() == seconds
+
+
+def test_database_without_the_tables(schemactl, empty_database):
+    code, _, err = schemactl(url=empty_database, format_="text")
+    assert code == 1
+    assert "schemactl upgrade" in err
+
+
+def test_unreachable(schemactl):
+    code, _, err = schemactl(url="postgresql://nobody:geheim@localhost:1/nothing", format_="text")
+    assert code == 1
+    assert "geheim" not in err
+
+
+def test_read_only(schemactl, cluster, legacy):
+    name = cluster.connection.info.dbname
+    cluster.connection.execute(
+        sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(sql.Identifier(name))
+    )
+    code, _, err = schemactl(format_="text")
+    assert code == 1
+    assert "read-only" in err
+    assert schemactl("plan")[0] == 0
+    assert schemactl("status")[0] == 0
+
+
+def test_missing_privilege_loses_nothing(schemactl, cluster, legacy):
+    """The batch fails in the middle: the grant to link is missing. Once it is there, the same command goes on."""
+    role = f"role_{cluster.connection.info.dbname}"
+    name = sql.Identifier(role)
+    cluster.connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
+    try:
+        cluster.connection.execute(sql.SQL("GRANT ALL ON ALL TABLES IN SCHEMA public TO {}").format(name))
+        cluster.connection.execute(sql.SQL("REVOKE UPDATE ON kernels FROM {}").format(name))
+        url = cluster.url.replace("postgres@", f"{role}@")
+        code, _, err = schemactl(url=url, format_="text")
+        assert code == 1
+        assert "permission denied for table kernels" in err
+        assert cluster.groups(legacy[0]) == []
+        status = schemactl("status")[1]["backfill"]
+        assert (status["state"], status["last_error"]) == ("running", "permission denied for table kernels")
+        cluster.connection.execute(sql.SQL("GRANT UPDATE ON kernels TO {}").format(name))
+        assert schemactl(url=url)[0] == 5
+    finally:
+        cluster.connection.execute(sql.SQL("DROP OWNED BY {}").format(name))
+        cluster.connection.execute(sql.SQL("DROP ROLE {}").format(name))

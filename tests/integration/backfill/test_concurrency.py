@@ -1,0 +1,381 @@
+"""The backfill against an application, against itself, and against being killed: two connections, or two processes."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+
+import psycopg
+import pytest
+
+from schema.backfill import engine, ledger
+from schema.backfill.jobs.kernel_groups import KernelGroups
+from schema.errors import ExitCode, MoreWorkError
+from schema.models.status import RunState
+
+PATIENCE_S = 30
+
+
+@pytest.fixture
+def application(connect):
+    """The application's connection; its transactions are opened by BEGIN."""
+    return connect()
+
+
+@pytest.fixture
+def backfill(cluster, connect):
+    """Starts a run on a connection of its own, in a thread; gives its future and its server process."""
+    with ThreadPoolExecutor(2) as pool:
+
+        def start(**settings) -> tuple[Future, int]:
+            connection = connect()
+            return pool.submit(cluster.run, connection, **settings), connection.info.backend_pid
+
+        yield start
+
+
+def wait_until_blocked(connection, pid):
+    deadline = time.monotonic() + PATIENCE_S
+    while not connection.execute("SELECT pg_blocking_pids(%s)", (pid,)).fetchone()[0]:
+        assert time.monotonic() < deadline, "the backfill never waited for the application"
+        time.sleep(0.005)
+
+
+def is_linked_to(cluster, kernel):
+    return cluster.connection.execute("SELECT kernel_group_id FROM kernels WHERE id = %s", (kernel,)).fetchone()[0]
+
+
+def insert_group(connection, session, role="main"):
+    return connection.execute(
+        "INSERT INTO kernel_groups (session_id, role, shmem) VALUES (%s, %s, 7) RETURNING id", (session, role)
+    ).fetchone()[0]
+
+
+def test_application_commits_the_same_group_after_our_snapshot(cluster, application, backfill):
+    session = cluster.session(environ={"A": "1"})
+    kernel = cluster.kernel(session, environ=["bad"], allocations={"cpu": "1"})
+    application.execute("BEGIN")
+    group = insert_group(application, session)
+    future, pid = backfill()
+    wait_until_blocked(cluster.connection, pid)
+    application.execute("COMMIT")
+    totals = future.result(PATIENCE_S).totals
+    assert (totals["groups"], totals["linked"], totals["rejects"]) == (0, 1, 0)
+    assert is_linked_to(cluster, kernel) == group
+    [found] = cluster.groups(session)
+    assert (found["shmem"], found["slots"], found["environ"]) == (7, {}, {})
+    assert cluster.rejects(session) == []
+
+
+def test_application_rolls_the_same_group_back(cluster, application, backfill):
+    session = cluster.session()
+    kernel = cluster.kernel(session, allocations={"cpu": "1"})
+    application.execute("BEGIN")
+    insert_group(application, session)
+    future, pid = backfill()
+    wait_until_blocked(cluster.connection, pid)
+    application.execute("ROLLBACK")
+    assert future.result(PATIENCE_S).totals["groups"] == 1
+    [found] = cluster.groups(session)
+    assert (found["shmem"], found["slots"], found["kernels"]) == (None, {"cpu": 1}, 1)
+    assert is_linked_to(cluster, kernel)
+
+
+def test_application_links_the_same_kernel(cluster, application, backfill):
+    session = cluster.session()
+    kernel, other = cluster.kernel(session), cluster.kernel(session, cluster_idx=1)
+    application.execute("BEGIN")
+    group = insert_group(application, session)
+    application.execute("UPDATE kernels SET kernel_group_id = %s WHERE id = %s", (group, kernel))
+    future, pid = backfill()
+    wait_until_blocked(cluster.connection, pid)
+    application.execute("COMMIT")
+    totals = future.result(PATIENCE_S).totals
+    assert (totals["groups"], totals["linked"]) == (0, 1)
+    assert is_linked_to(cluster, kernel) == is_linked_to(cluster, other) == group
+
+
+def test_application_wins_a_deadlock(cluster, application, backfill):
+    """It holds the group that we insert, and then wants the kernel that we hold: we give up first, and try again."""
+    session = cluster.session()
+    kernel = cluster.kernel(session)
+    application.execute("BEGIN")
+    group = insert_group(application, session)
+    future, pid = backfill()
+    wait_until_blocked(cluster.connection, pid)
+    application.execute("UPDATE kernels SET kernel_group_id = %s WHERE id = %s", (group, kernel))
+    application.execute("COMMIT")
+    totals = future.result(PATIENCE_S).totals
+    assert (totals["sessions"], totals["groups"], totals["linked"]) == (1, 0, 0)
+    assert is_linked_to(cluster, kernel) == group
+
+
+def test_session_deleted_meanwhile(cluster, application, backfill):
+    gone, stays = cluster.session(), cluster.session()
+    cluster.kernel(gone)
+    cluster.kernel(stays)
+    application.execute("BEGIN")
+    application.execute("DELETE FROM kernels WHERE session_id = %s", (gone,))
+    application.execute("DELETE FROM sessions WHERE id = %s", (gone,))
+    future, pid = backfill()
+    wait_until_blocked(cluster.connection, pid)
+    application.execute("COMMIT")
+    totals = future.result(PATIENCE_S).totals
+    assert (totals["sessions"], totals["groups"]) == (1, 1)
+    assert cluster.groups(stays)[0]["kernels"] == 1
+
+
+def test_the_application_goes_on_with_the_sessions_of_an_open_batch(cluster, connect, application):
+    session = cluster.session()
+    cluster.kernel(session)
+    application.execute("SET lock_timeout = '500ms'")
+
+    class Job(KernelGroups):
+        def write(self, connection, run_id, keys):
+            written = super().write(connection, run_id, keys)
+            application.execute("UPDATE sessions SET status = 'RUNNING' WHERE id = %s", (session,))
+            cluster.insert("kernels", session_id=session, cluster_role="sub")
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                application.execute("DELETE FROM sessions WHERE id = %s", (session,))
+            return written
+
+    assert engine.run(connect(), Job()).totals["linked"] == 1
+    assert cluster.findings() == [("unlinked", True)]
+    assert cluster.run().totals["linked"] == 1
+    assert cluster.failures() == []
+
+
+def test_locked_kernel_is_waited_for(cluster, application, backfill):
+    session = cluster.session()
+    kernel = cluster.kernel(session)
+    application.execute("BEGIN")
+    application.execute("UPDATE kernels SET status = 'RUNNING' WHERE id = %s", (kernel,))
+    future, pid = backfill(lock_timeout=timedelta(milliseconds=100))
+    wait_until_blocked(cluster.connection, pid)
+    time.sleep(0.3)  # Longer than the lock timeout: at least one attempt has failed by now.
+    application.execute("COMMIT")
+    assert future.result(PATIENCE_S).totals["linked"] == 1
+
+
+def test_kernel_locked_throughout_ends_cleanly(cluster, application):
+    sessions = sorted(cluster.session() for _ in range(3))
+    kernels = [cluster.kernel(session) for session in sessions]
+    application.execute("BEGIN")
+    application.execute("UPDATE kernels SET status = 'RUNNING' WHERE id = %s", (kernels[1],))
+    settings = {"batch_size": 1, "lock_timeout": timedelta(milliseconds=20), "attempts": 2}
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        cluster.run(**settings)
+    [chunk] = ledger.chunks(cluster.connection, ledger.latest(cluster.connection, "kernel_groups").id)
+    assert (chunk.state, chunk.owner, chunk.totals["sessions"]) == ("pending", None, 1)
+    assert cluster.connection.execute(
+        "SELECT last_sqlstate, last_error FROM backfill_chunks JOIN backfill_runs ON id = run_id"
+    ).fetchone() == ("55P03", "canceling statement due to lock timeout")
+    application.execute("ROLLBACK")
+    assert cluster.run(**settings).totals["linked"] == 3
+    assert cluster.failures() == []
+
+
+def test_image_deleted_between_read_and_insert_is_read_again(cluster, connect):
+    """A foreign key whose target went away fails the batch once; the second reading finds what is there now."""
+    session = cluster.session()
+    kernel = cluster.kernel(session)
+    calls = []
+
+    class Job(KernelGroups):
+        def write(self, connection, run_id, keys):
+            calls.append(keys)
+            if len(calls) == 1:
+                connection.execute(
+                    "INSERT INTO kernel_groups (session_id, role, image_id) VALUES (%s, 'main', gen_random_uuid())",
+                    (session,),
+                )
+            return super().write(connection, run_id, keys)
+
+    assert engine.run(cluster.connection, Job()).totals["groups"] == 1
+    assert calls == [[session], [session]]
+    assert is_linked_to(cluster, kernel)
+
+
+def test_other_errors_are_not_retried(cluster):
+    cluster.kernel(cluster.session())
+    cluster.connection.execute("ALTER TABLE kernel_groups ADD CHECK (role <> 'main')")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        cluster.run()
+    assert cluster.connection.execute("SELECT attempts, last_sqlstate FROM backfill_chunks").fetchall() == [
+        (1, "23514")
+    ]
+
+
+def test_second_run_at_once_says_who_works(cluster, connect, application, backfill):
+    kernel = cluster.kernel(cluster.session())
+    application.execute("BEGIN")
+    application.execute("UPDATE kernels SET status = 'RUNNING' WHERE id = %s", (kernel,))
+    future, pid = backfill()
+    wait_until_blocked(cluster.connection, pid)
+    # Not even an expired lease lets another in while the batch is open.
+    with pytest.raises(MoreWorkError, match=f"pid {os.getpid()} .* works on the backfill") as caught:
+        cluster.run(connect())
+    assert caught.value.exit_code == ExitCode.MORE_WORK
+    application.execute("COMMIT")
+    assert future.result(PATIENCE_S).totals["linked"] == 1
+    assert cluster.connection.execute("SELECT count(*) FROM backfill_runs").fetchone() == (1,)
+
+
+def test_two_begin_at_once(cluster, connect):
+    barrier = threading.Barrier(2)
+
+    def begin():
+        connection = connect()
+        barrier.wait(PATIENCE_S)
+        return ledger.begin(connection, "kernel_groups", {}).id
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = [future.result(PATIENCE_S) for future in (pool.submit(begin), pool.submit(begin))]
+    assert first == second
+    assert cluster.connection.execute("SELECT count(*) FROM backfill_chunks").fetchone() == (1,)
+
+
+def test_worker_whose_lease_was_taken_over_commits_nothing_more(cluster, connect):
+    for _ in range(6):
+        cluster.kernel(cluster.session(), environ=["bad"])
+    taken = []
+
+    def frozen(_):
+        if not taken:
+            cluster.connection.execute("UPDATE backfill_chunks SET lease_expires_at = now() - interval '1 s'")
+            taken.append(cluster.run(connect(), batch_size=2))
+
+    with pytest.raises(ledger.LeaseLostError, match="taken over"):
+        engine.run(connect(), KernelGroups(), engine.Settings(batch_size=2), advance=frozen)
+    assert taken[0].totals["sessions"] == taken[0].totals["groups"] == taken[0].totals["rejects"] == 6
+    assert cluster.connection.execute("SELECT count(*) FROM backfill_rejects").fetchone() == (6,)
+    assert cluster.failures() == []
+
+
+def test_lease_of_a_living_owner_is_respected_between_batches(cluster, connect):
+    for _ in range(4):
+        cluster.kernel(cluster.session())
+    seen = []
+
+    def meanwhile(_):
+        if not seen:
+            with pytest.raises(MoreWorkError):
+                cluster.run(connect())
+            seen.append(True)
+
+    outcome = engine.run(connect(), KernelGroups(), engine.Settings(batch_size=2), advance=meanwhile)
+    assert seen
+    assert outcome.totals["linked"] == 4
+
+
+def test_pause_stops_between_batches_and_resume_goes_on(cluster, connect):
+    for _ in range(6):
+        cluster.kernel(cluster.session())
+    connection = connect()
+
+    def pause(_):
+        ledger.steer(cluster.connection, "kernel_groups", RunState.PAUSED)
+
+    outcome = engine.run(connection, KernelGroups(), engine.Settings(batch_size=2), advance=pause)
+    assert (outcome.end, outcome.totals["sessions"]) == ("paused", 2)
+    with pytest.raises(MoreWorkError, match="paused"):
+        cluster.run()
+    ledger.steer(cluster.connection, "kernel_groups", RunState.RUNNING)
+    assert cluster.run().totals["sessions"] == 6
+
+
+def test_dry_run_writes_nothing_and_counts_what_a_run_writes(cluster, cases):
+    for case in cases:
+        cluster.load(case)
+    before = cluster.everything()
+    dry = engine.dry_run(cluster.connection, KernelGroups(), engine.Settings(batch_size=4))
+    assert cluster.everything() == before
+    assert cluster.connection.execute("SELECT count(*) FROM backfill_runs").fetchone() == (0,)
+    assert dry.totals == cluster.run().totals
+
+
+@contextmanager
+def command(cluster, *options):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "schema", "--url", cluster.url, "--format", "json", "backfill", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def many(cluster, cases):
+    """Enough sessions for a run of many small batches; what an undisturbed run writes for them."""
+    for _ in range(8):
+        for case in cases:
+            cluster.load(case)
+    cluster.run()
+    undisturbed = cluster.everything()
+    cluster.connection.execute("UPDATE kernels SET kernel_group_id = NULL")
+    cluster.connection.execute(
+        "TRUNCATE kernel_group_environ, kernel_group_resource_slots, backfill_rejects, backfill_chunks, backfill_runs"
+    )
+    cluster.connection.execute("DELETE FROM kernel_groups")
+    return undisturbed
+
+
+def wait_for_batches(cluster, process, more):
+    """Wait until `more` further sessions are done, or the process has ended."""
+    statement = "SELECT coalesce(sum((totals ->> 'sessions')::int), 0) FROM backfill_chunks"
+    start = cluster.connection.execute(statement).fetchone()[0]
+    deadline = time.monotonic() + PATIENCE_S
+    while process.poll() is None and cluster.connection.execute(statement).fetchone()[0] < start + more:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_killed_again_and_again_equals_an_undisturbed_run(cluster, many):
+    generator = random.Random(20261130)
+    killed = 0
+    for _ in range(4):
+        with command(cluster, "--batch-size", "2") as process:
+            wait_for_batches(cluster, process, generator.randint(1, 20))
+            time.sleep(generator.uniform(0, 0.004))
+            process.kill()
+            killed += process.wait(PATIENCE_S) == -signal.SIGKILL
+    assert killed == 4
+    with command(cluster) as process:
+        assert process.wait(PATIENCE_S) == ExitCode.REJECTS
+    assert cluster.everything() == many
+    assert cluster.connection.execute("SELECT count(*), min(state) FROM backfill_runs").fetchone() == (1, "complete")
+    assert cluster.failures() == []
+
+
+def test_interrupted_gives_its_claim_back(cluster, many):
+    with command(cluster, "--batch-size", "2") as process:
+        wait_for_batches(cluster, process, 6)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert "Every batch that was committed stays" in err
+    assert "Traceback" not in err
+    [chunk] = ledger.chunks(cluster.connection, ledger.latest(cluster.connection, "kernel_groups").id)
+    assert (chunk.state, chunk.owner) == ("pending", None)
+    with command(cluster) as process:
+        assert process.wait(PATIENCE_S) == ExitCode.REJECTS
+    assert cluster.everything() == many
+
+
+def test_two_commands_at_once_write_everything_once(cluster, many):
+    with command(cluster, "--batch-size", "2") as first, command(cluster, "--batch-size", "2") as second:
+        codes = {first.wait(PATIENCE_S), second.wait(PATIENCE_S)}
+    assert codes <= {ExitCode.REJECTS, ExitCode.MORE_WORK, ExitCode.OK}
+    assert ExitCode.REJECTS in codes
+    assert cluster.everything() == many
