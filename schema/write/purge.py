@@ -7,10 +7,10 @@ something refers to it that only its owner may remove.
 import random
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import psycopg
 from sqlalchemy import Connection, Engine, text
@@ -26,7 +26,7 @@ ATTEMPTS: Final = 5
 
 _LOCK_TIMEOUT = "55P03"
 # A RESTRICT has a code of its own, which PostgreSQL 18 uses where 17 and older say foreign key violation.
-_STILL_REFERRED_TO = frozenset({"23001", "23503"})
+_KEEPING = frozenset({"23001", "23503", _LOCK_TIMEOUT})
 
 
 class Reason(StrEnum):
@@ -55,13 +55,13 @@ class Blocked:
 class Purged:
     """What a batch removed, or in a dry run would."""
 
-    sessions: tuple[SessionID, ...]
-    kernels: int
-    slots: int
-    groups: int
-    blocked: tuple[Blocked, ...]
+    sessions: tuple[SessionID, ...] = ()
+    kernels: int = 0
+    slots: int = 0
+    groups: int = 0
+    blocked: tuple[Blocked, ...] = ()
     """The candidates that stay."""
-    last: SessionID | None
+    last: SessionID | None = None
     """Where the next batch goes on; None when this was the last."""
 
 
@@ -77,36 +77,20 @@ class PurgeRun:
     """As the last look at each of them found it."""
 
 
-class _Dependency(NamedTuple):
-    session: SessionID
-    dependent: SessionID
-    detail: str
-
-
 _ENDED = [status.value for status in TERMINAL_SESSION_STATUSES]
 _ENDED_KERNEL = [status.value for status in TERMINAL_KERNEL_STATUSES]
 
 # From the youngest id to the oldest: ids are time-ordered, so that a session is met before those it depends on.
-_CANDIDATES = """
+_SEE = text(
+    """
     SELECT id FROM sessions
     WHERE status = ANY(CAST(:ended AS text[])) AND terminated_at < :before
       AND (CAST(:after AS uuid) IS NULL OR id < :after)
     ORDER BY id DESC LIMIT :limit
-"""
-_SEE = text(f"SELECT id, true AS locked FROM ({_CANDIDATES}) AS seen")  # noqa: S608 - constants
-_LOCK = text(
-    f"""
-    WITH seen AS MATERIALIZED ({_CANDIDATES}),
-        locked AS MATERIALIZED (
-            SELECT s.id FROM seen JOIN sessions AS s ON s.id = seen.id
-            WHERE s.status = ANY(CAST(:ended AS text[])) AND s.terminated_at < :before
-            ORDER BY s.id DESC FOR UPDATE OF s SKIP LOCKED
-        )
-    SELECT seen.id, locked.id IS NOT NULL AS locked
-    FROM seen LEFT JOIN locked ON locked.id = seen.id
-    ORDER BY seen.id DESC
-    """  # noqa: S608 - constants
+    """
 )
+
+_LOCK = text("SELECT id FROM sessions WHERE id = ANY(:ids) ORDER BY id FOR UPDATE SKIP LOCKED")
 
 # Read after the lock: whoever wants to add a kernel, a group or a dependency waits for it, and kernels never leave a
 # terminal status.
@@ -176,23 +160,18 @@ def purge_batch(
         dry_run: lock and remove nothing.
         gone: in a dry run, what the batches before would have removed.
     """
-    window = {"ended": _ENDED, "before": terminated_before, "after": after, "limit": limit}
-    seen = {SessionID(int=row.id.int): row.locked for row in connection.execute(_SEE if dry_run else _LOCK, window)}
-    blocked = {
-        id_: Blocked(id_, Reason.BUSY, "another transaction has it locked")
-        for id_, locked in seen.items()
-        if not locked
-    }
-    free = [id_ for id_, locked in seen.items() if locked and id_ not in gone]
-    dependencies = _find_blockers(connection, free, gone, blocked)
-    doomed = [id_ for id_ in free if id_ not in blocked]
-    kernels = slots = groups = 0
-    if doomed and dry_run:
-        kernels, slots, groups = connection.execute(_COUNT, {"ids": doomed}).one()
-    elif doomed:
-        doomed, (kernels, slots, groups) = _delete(connection, doomed, dependencies, blocked)
-    last = list(seen)[-1] if len(seen) == limit else None
-    return Purged(tuple(doomed), kernels, slots, groups, tuple(blocked.values()), last)
+    seen = [
+        SessionID(int=id_.int)
+        for id_ in connection.execute(
+            _SEE, {"ended": _ENDED, "before": terminated_before, "after": after, "limit": limit}
+        ).scalars()
+    ]
+    last = seen[-1] if len(seen) == limit else None
+    if dry_run:
+        done = _foresee(connection, [id_ for id_ in seen if id_ not in gone], gone)
+    else:
+        done = _remove(connection, seen)
+    return replace(done, last=last)
 
 
 def purge(
@@ -252,73 +231,75 @@ def _attempt(connection: Connection, terminated_before: datetime, **settings: An
         time.sleep(0.02 * 2**attempt * random.uniform(0.5, 1))  # noqa: S311 - jitter
 
 
+def _foresee(connection: Connection, ids: list[SessionID], gone: Collection[SessionID]) -> Purged:
+    blocked = _find_blockers(connection, ids, gone)
+    doomed = [id_ for id_ in ids if id_ not in blocked]
+    kernels, slots, groups = connection.execute(_COUNT, {"ids": doomed}).one()
+    return Purged(tuple(doomed), kernels, slots, groups, tuple(blocked.values()))
+
+
+def _remove(connection: Connection, ids: list[SessionID]) -> Purged:
+    """Remove the sessions together; when something keeps one of them after all, each by itself."""
+    if not ids:
+        return Purged()
+    try:
+        return _remove_together(connection, ids)
+    except DBAPIError as error:
+        if _state(error) not in _KEEPING:
+            raise
+        if len(ids) == 1:
+            return Purged(blocked=(_refused(ids[0], error),))
+    parts = [_remove(connection, [id_]) for id_ in ids]
+    return Purged(
+        tuple(id_ for part in parts for id_ in part.sessions),
+        sum(part.kernels for part in parts),
+        sum(part.slots for part in parts),
+        sum(part.groups for part in parts),
+        tuple(one for part in parts for one in part.blocked),
+    )
+
+
+def _remove_together(connection: Connection, ids: list[SessionID]) -> Purged:
+    # Lock and deletion in one subtransaction: in two, every row would need a multixact for the lock and its deletion.
+    with connection.begin_nested():
+        locked = {SessionID(int=id_.int) for id_ in connection.execute(_LOCK, {"ids": ids}).scalars()}
+        busy = [Blocked(id_, Reason.BUSY, "another transaction has it locked") for id_ in ids if id_ not in locked]
+        free = [id_ for id_ in ids if id_ in locked]
+        blocked = _find_blockers(connection, free, ())
+        doomed = [id_ for id_ in free if id_ not in blocked]
+        kernels = slots = groups = 0
+        if doomed:
+            kernels, slots, groups, _ = (connection.execute(each, {"ids": doomed}).rowcount for each in _DELETES)
+    return Purged(tuple(doomed), kernels, slots, groups, (*busy, *blocked.values()))
+
+
 def _find_blockers(
-    connection: Connection, free: Sequence[SessionID], gone: Collection[SessionID], blocked: dict[SessionID, Blocked]
-) -> list[_Dependency]:
-    """Note what keeps each session, and return the dependencies between those that may go."""
-    if not free:
-        return []
-    dependencies: list[_Dependency] = []
-    for row in connection.execute(_BLOCKERS, {"ids": list(free), "ended": _ENDED_KERNEL}):
+    connection: Connection, ids: Sequence[SessionID], gone: Collection[SessionID]
+) -> dict[SessionID, Blocked]:
+    """Find what keeps each session."""
+    blocked: dict[SessionID, Blocked] = {}
+    dependencies: list[tuple[SessionID, SessionID, str]] = []
+    for row in connection.execute(_BLOCKERS, {"ids": list(ids), "ended": _ENDED_KERNEL}):
         session = SessionID(int=row.session.int)
         if row.dependent is None:
             blocked.setdefault(session, Blocked(session, Reason(row.reason), row.detail))
         elif row.dependent not in gone:
-            dependencies.append(_Dependency(session, SessionID(int=row.dependent.int), row.detail))
+            dependencies.append((session, SessionID(int=row.dependent.int), row.detail))
     # Once for each link of a chain: a session that stays keeps what it depends on.
-    candidates = set(free)
-    while found := [
-        d for d in dependencies if d.session not in blocked and d.dependent not in candidates - set(blocked)
-    ]:
+    going = set(ids) - blocked.keys()
+    while found := [each for each in dependencies if each[0] in going and each[1] not in going]:
         for session, _, detail in found:
             blocked.setdefault(session, Blocked(session, Reason.DEPENDED_ON, detail))
-    return dependencies
-
-
-def _delete(
-    connection: Connection,
-    doomed: list[SessionID],
-    dependencies: Sequence[_Dependency],
-    blocked: dict[SessionID, Blocked],
-) -> tuple[list[SessionID], tuple[int, int, int]]:
-    """Delete the sessions together; when something keeps one of them after all, each by itself."""
-    try:
-        return doomed, _delete_together(connection, doomed)
-    except DBAPIError as error:
-        if _state(error) not in _STILL_REFERRED_TO | {_LOCK_TIMEOUT}:
-            raise
-    removed: list[SessionID] = []
-    totals = (0, 0, 0)
-    for id_ in doomed:
-        keeping = [d for d in dependencies if d.session == id_ and d.dependent not in removed]
-        if keeping:
-            blocked[id_] = Blocked(id_, Reason.DEPENDED_ON, keeping[0].detail)
-            continue
-        try:
-            counts = _delete_together(connection, [id_])
-        except DBAPIError as error:
-            blocked[id_] = _refused(id_, error)
-        else:
-            removed.append(id_)
-            totals = (totals[0] + counts[0], totals[1] + counts[1], totals[2] + counts[2])
-    return removed, totals
-
-
-def _delete_together(connection: Connection, ids: list[SessionID]) -> tuple[int, int, int]:
-    with connection.begin_nested():
-        kernels, slots, groups, _ = (connection.execute(delete, {"ids": ids}).rowcount for delete in _DELETES)
-    return kernels, slots, groups
+        going -= blocked.keys()
+    return blocked
 
 
 def _refused(id_: SessionID, error: DBAPIError) -> Blocked:
-    cause = error.orig
-    if not isinstance(cause, psycopg.Error) or cause.sqlstate not in _STILL_REFERRED_TO | {_LOCK_TIMEOUT}:
-        raise error
-    if cause.sqlstate == _LOCK_TIMEOUT:
+    assert isinstance(error.orig, psycopg.Error)
+    if error.orig.sqlstate == _LOCK_TIMEOUT:
         return Blocked(id_, Reason.BUSY, "another transaction has a part of it locked")
-    return Blocked(
-        id_, Reason.REFERRED_TO, f"{cause.diag.constraint_name} on {cause.diag.table_name} keeps a part of it"
-    )
+    said = error.orig.diag
+    return Blocked(id_, Reason.REFERRED_TO, f"{said.constraint_name} on {said.table_name} keeps a part of it")
 
 
 def _state(error: DBAPIError) -> str | None:
