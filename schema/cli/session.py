@@ -113,7 +113,7 @@ def _text(done: "PurgeRun", dry_run: bool) -> str:
         f"{verb} {done.sessions} sessions with {done.kernels} kernels, {done.groups} groups and {done.slots} slots."
     ]
     if done.blocked:
-        lines.append(f"{len(done.blocked)} stay:")
+        lines.append(f"Kept {len(done.blocked)}:")
         lines += [f"  session {one.session}: {one.detail}" for one in done.blocked[:_NAMED]]
         if len(done.blocked) > _NAMED:
             lines.append(f"  and {len(done.blocked) - _NAMED} more; --format json names all")
