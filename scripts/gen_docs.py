@@ -26,7 +26,12 @@ DIALECT = postgresql.dialect()
 def commands(command: click.Command, path: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
     """Every command's full name and its help at 80 columns, depth first."""
     context = click.Context(
-        command, parent=parent, info_name=path.rsplit(" ", 1)[-1], terminal_width=80, max_content_width=80
+        command,
+        parent=parent,
+        info_name=path.rsplit(" ", 1)[-1],
+        terminal_width=80,
+        max_content_width=80,
+        **command.context_settings,
     )
     yield path, command.get_help(context)
     if isinstance(command, click.Group):

@@ -17,6 +17,10 @@ COMMANDS = {
     "backfill": Lazy("schema.cli.backfill", "Give existing sessions their kernel groups."),
     "deployment": Lazy("schema.cli.deployment", "Show what a deployment request becomes."),
     "session": Lazy("schema.cli.session", "Enqueue sessions, and remove ended ones."),
+    "heads": Lazy("schema.cli.heads", "Show the heads of the history, and everything that is wrong with it."),
+    "merge": Lazy("schema.cli.merge", "Join several heads with an empty merge revision."),
+    "rebase": Lazy("schema.cli.rebase", "Move an arm that nobody has run on top of the other head."),
+    "lineage": Lazy("schema.cli.lineage", "Show and check the history across releases."),
     "seed": Lazy("schema.cli.seed", "Fill a database with realistic legacy sessions."),
     "server": Lazy("schema.cli.server", "Run the embedded PostgreSQL server."),
 }
@@ -35,7 +39,13 @@ COMMANDS = {
     envvar="SCHEMACTL_PG_BINDIR",
     help="Make embedded and scratch servers from this installed PostgreSQL.",
 )
-@click.option("--format", "format_", type=click.Choice([kind.value for kind in Format]), default="text", help="How data is printed.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice([kind.value for kind in Format]),
+    default="text",
+    help="How data is printed.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print data and errors only.")
 @click.option("-v", "--verbose", count=True, help="Say more; twice for tracebacks.")
 @click.version_option(package_name="schemactl", prog_name="schemactl")

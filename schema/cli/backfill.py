@@ -108,7 +108,8 @@ def _run(app: App, dry_run: bool, batch_size: int, max_time: timedelta | None) -
             try:
                 outcome = work(connection, job, engine.Settings(batch_size, max_time), advance=advance)
             except KeyboardInterrupt:
-                app.status("Every batch that was committed stays; the one at work was rolled back. " + AGAIN)
+                if not dry_run:
+                    app.status("Every batch that was committed stays; the one at work was rolled back. " + AGAIN)
                 raise
     app.finish(_outcome(outcome))
 
@@ -122,14 +123,14 @@ def _outcome(outcome: "Outcome") -> Result:
         "paused": "Paused: ",
     }[outcome.end] + f"{outcome.parents:,} sessions in {outcome.seconds:.1f} s, {rate:,.0f}/s."
     lines = [heading, *_table(outcome.totals)]
-    if outcome.end != "complete":
-        lines.append(AGAIN if outcome.end == "time" else "`schemactl backfill resume`, then run it again.")
-    elif outcome.totals.get("rejects") and not dry:
-        lines.append("`schemactl backfill rejects` lists what could not be carried over.")
+    code = ExitCode.OK
     if outcome.end != "complete":
         code = ExitCode.MORE_WORK
-    else:
-        code = ExitCode.REJECTS if outcome.totals.get("rejects") and not dry else ExitCode.OK
+        if not dry:
+            lines.append(AGAIN if outcome.end == "time" else "`schemactl backfill resume`, then run it again.")
+    elif outcome.totals.get("rejects") and not dry:
+        code = ExitCode.REJECTS
+        lines.append("`schemactl backfill rejects` lists what could not be carried over.")
     data = {
         "run": outcome.run and str(outcome.run.id),
         "end": outcome.end,

@@ -1,6 +1,5 @@
 """What every command gets: the global options, and where data and status go."""
 
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -84,6 +83,7 @@ class App:
         return error.exit_code
 
     def _json(self, data: Mapping[str, Any], exit_code: ExitCode) -> str:
+        import json
         from importlib.metadata import version
 
         envelope = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -26,10 +25,10 @@ def command() -> None:
 
 
 def _server(app: App) -> EmbeddedServer:
-    from schema.pg.embedded import EmbeddedServer, default_state_dir
+    from schema.migrate.project import find_config, state_dir
+    from schema.pg.embedded import EmbeddedServer
 
-    ini = app.config or Path(os.environ.get("ALEMBIC_CONFIG", "alembic.ini"))
-    return EmbeddedServer(default_state_dir(ini if ini.is_file() else None), app.pg_bindir)
+    return EmbeddedServer(state_dir(find_config(app.config)), app.pg_bindir)
 
 
 def _data(server: EmbeddedServer) -> dict[str, object]:

@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from schema.cli.backfill import progress_data
 from schema.cli.context import App, Result, pass_app
 from schema.cli.database import project, target
 
 if TYPE_CHECKING:
+    from schema.backfill import Progress
     from schema.migrate.status import DatabaseStatus
     from schema.pg.target import Target
 
@@ -16,15 +18,19 @@ if TYPE_CHECKING:
 @pass_app
 def command(app: App) -> None:
     """Show which database, its revision, what is pending, and the backfill."""
+    from schema.backfill import progress
     from schema.migrate.status import database_status
+    from schema.pg.connect import connect
 
     of = project(app)
     where = target(app, of)
     status = database_status(of, where)
-    app.finish(Result(data(status, where), text(status, where)))
+    with connect(where, autocommit=True) as connection:
+        backfill = progress(connection)
+    app.finish(Result(data(status, where, backfill), text(status, where, backfill)))
 
 
-def data(status: "DatabaseStatus", where: "Target") -> dict[str, object]:
+def data(status: "DatabaseStatus", where: "Target", backfill: "Progress | None") -> dict[str, object]:
     """The status as JSON."""
     return {
         "database": {"url": where.masked, "source": where.source, "server_version": status.server_version},
@@ -33,10 +39,11 @@ def data(status: "DatabaseStatus", where: "Target") -> dict[str, object]:
         "pending": [{"revision": revision.id, "title": revision.title} for revision in status.pending],
         "tables": status.tables,
         "foreign": status.foreign,
+        "backfill": progress_data(backfill),
     }
 
 
-def text(status: "DatabaseStatus", where: "Target") -> str:
+def text(status: "DatabaseStatus", where: "Target", backfill: "Progress | None") -> str:
     """The status for people."""
     lines = [
         f"Database  {where.masked} (from {where.source})",
@@ -45,6 +52,7 @@ def text(status: "DatabaseStatus", where: "Target") -> str:
         f"Head      {', '.join(status.heads) or 'none'}",
         f"Pending   {len(status.pending) or 'nothing'}",
         *(f"          {revision}" for revision in status.pending),
+        f"Backfill  {_backfill(backfill)}",
     ]
     if status.foreign:
         lines.append(
@@ -52,3 +60,13 @@ def text(status: "DatabaseStatus", where: "Target") -> str:
             "made another way. An upgrade leaves them alone, and stops if one has a name that it needs."
         )
     return "\n".join(lines)
+
+
+def _backfill(backfill: "Progress | None") -> str:
+    if backfill is None:
+        return "never run"
+    rejects = backfill.totals.get("rejects", 0)
+    return (
+        f"{backfill.state}, {backfill.percent:.1f}%: {backfill.done:,} of {backfill.expected:,} sessions, "
+        f"{rejects:,} rejects"
+    )

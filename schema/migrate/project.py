@@ -142,7 +142,7 @@ def _packed_ini() -> Path:
 
 def state_dir(ini: Path) -> Path:
     """Folder of a project's embedded server: beside the ini, but in the home folder for an installed wheel's own."""
-    return default_state_dir(None if ini.absolute() == _packed_ini() else ini)
+    return default_state_dir(None if ini.resolve() == _packed_ini() else ini)
 
 
 def ini_option(config: Config, name: str) -> str | None:

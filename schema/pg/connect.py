@@ -1,6 +1,7 @@
 """Connections and engines, with their timeouts in place from the first statement on."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -99,7 +100,7 @@ def _parameters(
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace(" ", "\\ ")
+    return re.sub(r"([\s\\])", r"\\\1", value)
 
 
 def _patiently(attempt: Callable[[], T]) -> T:

@@ -117,7 +117,7 @@ class EmbeddedServer:
         Raises:
             ServerError: another major's data, in use by a foreign server, not writable, disk full.
         """
-        with self._readable():
+        with self._explained():
             self._check_major()
             if self._is_ours() and self._answers():
                 return False
@@ -167,7 +167,7 @@ class EmbeddedServer:
 
     def status(self) -> ServerStatus:
         """Look at the server without starting it."""
-        with self._readable():
+        with self._explained():
             pid = postmaster_pid(self.folder)
             return ServerStatus(
                 running=pid is not None and self._is_ours(),
@@ -229,7 +229,9 @@ class EmbeddedServer:
                 break
             except psycopg.OperationalError as error:
                 if time.monotonic() > deadline:
-                    raise ServerError(f"the server in {self.folder} does not answer: {error}") from error
+                    raise ServerError(
+                        f"the server in {self.folder} does not answer: {' '.join(str(error).split())}"
+                    ) from error
                 time.sleep(0.1)
         with connection:
             if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchall():
@@ -256,7 +258,7 @@ class EmbeddedServer:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Be the only command that makes, starts, stops or deletes this server."""
-        with self._readable():
+        with self._explained():
             if self.installation.account.switch:
                 make_root_state()
             else:
@@ -265,15 +267,22 @@ class EmbeddedServer:
                 lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX)
-                    # `reset` deletes the file: a lock on a deleted one keeps nobody out.
-                    if self._lock_path.exists() and os.fstat(lock).st_ino == self._lock_path.stat().st_ino:
+                    if self._is_current(lock):
                         yield
                         return
                 finally:
                     os.close(lock)
 
+    def _is_current(self, lock: int) -> bool:
+        """Whether a lock is on the file of today: `reset` deletes it, and a lock on a deleted file keeps nobody out."""
+        try:
+            return os.path.samestat(os.fstat(lock), self._lock_path.stat())
+        except FileNotFoundError:
+            return False
+
     @contextmanager
-    def _readable(self) -> Iterator[None]:
+    def _explained(self) -> Iterator[None]:
+        """Turn what the file system refuses into one paragraph."""
         try:
             yield
         except OSError as error:

@@ -97,9 +97,9 @@ def is_starting_up(error: psycopg.Error) -> bool:
 
 def _from_psycopg(error: psycopg.Error) -> SchemaError:
     state = error.sqlstate
-    if state is None or error.diag.message_primary is None:
+    if state is None:
         return _without_state(error)
-    message = error.diag.message_primary
+    message = error.diag.message_primary or str(error)
     if state.startswith("22"):
         # Data exceptions quote the value that they could not read.
         message = re.sub(r': ".*"', ': "…"', message, flags=re.DOTALL)

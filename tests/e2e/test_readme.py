@@ -39,7 +39,7 @@ def test_the_tour_runs(tmp_path: Path) -> None:
             )
             assert done.returncode == code, f"$ {command}\n{done.stdout}{done.stderr}"
     finally:
-        subprocess.run(["schemactl", "server", "stop"], cwd=ROOT, env=environment, capture_output=True)
+        subprocess.run(["schemactl", "server", "reset", "--yes"], cwd=ROOT, env=environment, capture_output=True)
 
 
 def test_links_lead_somewhere() -> None:

@@ -108,6 +108,9 @@ def test_application_wins_a_deadlock(cluster, application, backfill):
     application.execute("BEGIN")
     group = insert_group(application, session)
     future, pid = backfill()
+    # The server looks for a deadlock once, a second after a wait began: the application begins to wait after that.
+    wait_until_blocked(cluster.connection, pid)
+    time.sleep(1.2)
     wait_until_blocked(cluster.connection, pid)
     application.execute("UPDATE kernels SET kernel_group_id = %s WHERE id = %s", (group, kernel))
     application.execute("COMMIT")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,10 @@ def as_ordinary_user() -> Callable[[Callable[[Path], Any], Path | None], Any]:
             user = pwd.getpwnam("nobody")
             os.chown(folder, user.pw_uid, user.pw_gid)
             reading, writing = os.pipe()
-            child = os.fork()
+            with warnings.catch_warnings():
+                # Python warns of the workers' other thread; the child starts none and takes none of its locks.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                child = os.fork()
             if child == 0:
                 try:
                     os.setgroups([])

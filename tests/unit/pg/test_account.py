@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from schema.errors import ServerError
+from schema.migrate import project
 from schema.pg import account as module
 from schema.pg.account import server_account
 from schema.pg.embedded import EmbeddedServer, default_state_dir
@@ -65,3 +66,17 @@ def test_where_the_state_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCHEMACTL_STATE_DIR", "here")
     assert default_state_dir(None) == tmp_path / "here"
+
+
+def test_the_state_of_an_installed_wheel_is_not_among_its_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    packed = tmp_path / "schema/_project/alembic.ini"
+    packed.parent.mkdir(parents=True)
+    packed.touch()
+    monkeypatch.setattr(project, "_packed_ini", lambda: packed)
+    assert project.state_dir(packed) == Path("/home/me/.schemactl")
+    other = tmp_path / "alembic.ini"
+    other.touch()
+    assert project.state_dir(other) == tmp_path / ".schemactl"

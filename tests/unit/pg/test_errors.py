@@ -8,6 +8,7 @@ from schema.errors import (
     AuthenticationError,
     DatabaseError,
     DatabaseUnreachableError,
+    DiskFullError,
     InvalidValueError,
     PrivilegeError,
     SchemaError,
@@ -42,6 +43,30 @@ def test_refused_connections(message: str, kind: type[SchemaError], hint: str) -
     assert type(translated) is kind
     assert not translated.message.startswith("connection ")
     assert "  " not in translated.message
+    assert hint in translated.hint
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "hint"),
+    [
+        (psycopg.errors.DiskFull, DiskFullError, "Free space"),
+        (psycopg.errors.DeadlockDetected, DatabaseError, "again"),
+        (psycopg.errors.SerializationFailure, DatabaseError, "again"),
+        (psycopg.errors.AdminShutdown, DatabaseUnreachableError, "again"),
+        (psycopg.errors.CrashShutdown, DatabaseUnreachableError, "again"),
+        (psycopg.errors.CannotConnectNow, DatabaseUnreachableError, "again"),
+        (psycopg.errors.ConnectionFailure, DatabaseUnreachableError, "schemactl status"),
+        (psycopg.errors.InvalidPassword, AuthenticationError, "PGPASSWORD"),
+        (psycopg.errors.InvalidCatalogName, DatabaseUnreachableError, "createdb"),
+        (psycopg.errors.TooManyConnections, DatabaseUnreachableError, "later"),
+        (psycopg.errors.UndefinedColumn, DatabaseError, "schemactl upgrade"),
+        (psycopg.errors.SyntaxError, DatabaseError, ""),
+    ],
+)
+def test_by_state(error: type[psycopg.Error], kind: type[SchemaError], hint: str) -> None:
+    translated = translate(error("what happened"))
+    assert type(translated) is kind
+    assert translated.message == f"PostgreSQL says: what happened (SQLSTATE {error.sqlstate})"
     assert hint in translated.hint
 
 
