@@ -20,6 +20,7 @@ from schema.spec.merge import Entry
 from schema.spec.problems import SpecError
 from schema.write.resolve import ImageName, resolve, revision_references
 from schema.write.scripts import store_scripts
+from schema.write.secrecy import hidden_parameters
 
 
 class UnknownEndpointError(SchemaError):
@@ -71,6 +72,7 @@ _INSERT_ENVIRON = text(
 )
 
 
+@hidden_parameters()
 def store_revision(connection: Connection, endpoint_id: EndpointID, generated: GeneratedRevision) -> StoredRevision:
     """Store a revision under the endpoint's next number, in the caller's transaction.
 

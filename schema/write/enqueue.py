@@ -19,6 +19,7 @@ from schema.spec.session import SessionSpec
 from schema.write.resolve import ImageName, ResolvedImage, resolve, session_references
 from schema.write.rows import SessionRows, session_rows
 from schema.write.scripts import store_scripts
+from schema.write.secrecy import hidden_parameters
 
 _RowT = TypeVar("_RowT")
 
@@ -124,6 +125,7 @@ _INSERT_DEPENDENCIES = text(
 )
 
 
+@hidden_parameters()
 def enqueue(connection: Connection, spec: SessionSpec) -> EnqueuedSession:
     """Write a session in the caller's transaction; the caller commits, or rolls back after an error.
 

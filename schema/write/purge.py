@@ -90,7 +90,13 @@ _SEE = text(
     """
 )
 
-_LOCK = text("SELECT id FROM sessions WHERE id = ANY(:ids) ORDER BY id FOR UPDATE SKIP LOCKED")
+_LOCK = text(
+    """
+    SELECT id FROM sessions
+    WHERE id = ANY(:ids) AND status = ANY(CAST(:ended AS text[]))
+    ORDER BY id FOR UPDATE SKIP LOCKED
+    """
+)
 
 # Read after the lock: whoever wants to add a kernel, a group or a dependency waits for it, and kernels never leave a
 # terminal status.
@@ -262,8 +268,8 @@ def _remove(connection: Connection, ids: list[SessionID]) -> Purged:
 def _remove_together(connection: Connection, ids: list[SessionID]) -> Purged:
     # Lock and deletion in one subtransaction: in two, every row would need a multixact for the lock and its deletion.
     with connection.begin_nested():
-        locked = {SessionID(int=id_.int) for id_ in connection.execute(_LOCK, {"ids": ids}).scalars()}
-        busy = [Blocked(id_, Reason.BUSY, "another transaction has it locked") for id_ in ids if id_ not in locked]
+        locked = {SessionID(int=id_.int) for id_ in connection.execute(_LOCK, {"ids": ids, "ended": _ENDED}).scalars()}
+        busy = [Blocked(id_, Reason.BUSY, "another transaction works on it") for id_ in ids if id_ not in locked]
         free = [id_ for id_ in ids if id_ in locked]
         blocked = _find_blockers(connection, free, ())
         doomed = [id_ for id_ in free if id_ not in blocked]
@@ -297,7 +303,7 @@ def _find_blockers(
 def _refused(id_: SessionID, error: DBAPIError) -> Blocked:
     assert isinstance(error.orig, psycopg.Error)
     if error.orig.sqlstate == _LOCK_TIMEOUT:
-        return Blocked(id_, Reason.BUSY, "another transaction has a part of it locked")
+        return Blocked(id_, Reason.BUSY, "another transaction works on a part of it")
     said = error.orig.diag
     return Blocked(id_, Reason.REFERRED_TO, f"{said.constraint_name} on {said.table_name} keeps a part of it")
 

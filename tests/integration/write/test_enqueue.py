@@ -276,6 +276,15 @@ def test_a_connection_in_autocommit_is_refused(cluster: Any, session: Make) -> N
     assert cluster.count("sessions") == 0
 
 
+def test_a_database_error_shows_no_environment_value(cluster: Any, session: Make, group: Make) -> None:
+    cluster.run("DROP TABLE kernel_group_environ")
+    talkative = sa.create_engine(cluster.url, poolclass=sa.NullPool)
+    with talkative.connect() as connection, pytest.raises(sa.exc.ProgrammingError, match="does not exist") as caught:
+        enqueue(connection, session(group(environ={"TOKEN": "s3cret"})))
+    assert "s3cret" not in str(caught.value)
+    assert "kernel_group_environ" in str(caught.value)
+
+
 def wait_until_blocked(cluster: Any) -> None:
     for _ in range(500):
         if cluster.rows("SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"):
