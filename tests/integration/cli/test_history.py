@@ -94,10 +94,17 @@ def test_status(cli: Cli, major: str) -> None:
         "          0d9b5c7e83f2 Validate the foreign key of kernel_groups.bootstrap_script_revision_id.",
         "          a3e7f1c6d840 Index kernel_groups.bootstrap_script_revision_id.",
         "          4b7d2f9a0c63 Create the deployment revision tables.",
+        "Backfill  never run",
     ]
     cli("upgrade")
     assert cli("status") == 0
     assert "Pending   nothing\n" in cli.output
+    cli("seed", "--sessions", "1000")
+    assert cli("backfill") == 5
+    assert cli("status") == 0
+    assert "Backfill  complete, 100.0%: 1,000 of 1,000 sessions, 1 rejects" in cli.output
+    code, data = cli.json("status")
+    assert (code, data["backfill"]["state"], data["backfill"]["totals"]["sessions"]) == (0, "complete", 1000)
 
 
 def test_status_changes_nothing(cli: Cli) -> None:
