@@ -117,7 +117,7 @@ def _written(value: str | int | Decimal) -> str:
     # Written out, 1e999999999 fills the memory, and Python refuses to write an integer of more than 4300 digits.
     if isinstance(value, Decimal):
         _, digits, exponent = value.as_tuple()
-        if isinstance(exponent, int) and abs(exponent) + len(digits) <= TEXT_MAX_LENGTH:
+        if isinstance(exponent, int) and max(abs(exponent), len(digits)) <= TEXT_MAX_LENGTH:
             return format(value, "f")
         return ""
     if isinstance(value, int) and value.bit_length() > 4 * TEXT_MAX_LENGTH:
