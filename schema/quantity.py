@@ -103,7 +103,7 @@ def slot_quantity_sql(text: str) -> str:
 def _split(value: str | int | Decimal) -> tuple[Decimal, str]:
     if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
         raise InvalidValueError(f"{_shown(value)} is not a quantity", hint='Write a number, or text such as "1.5 GiB".')
-    text = format(value, "f") if isinstance(value, Decimal) else str(value)
+    text = _written(value)
     match = _QUANTITY.fullmatch(text.strip(_BLANKS)) if len(text) <= TEXT_MAX_LENGTH else None
     if match is None:
         raise InvalidValueError(
@@ -113,12 +113,24 @@ def _split(value: str | int | Decimal) -> tuple[Decimal, str]:
     return Decimal(number.replace("_", "")), unit.lower()
 
 
+def _written(value: str | int | Decimal) -> str:
+    # Written out, 1e999999999 fills the memory, and Python refuses to write an integer of more than 4300 digits.
+    if isinstance(value, Decimal):
+        _, digits, exponent = value.as_tuple()
+        if isinstance(exponent, int) and max(abs(exponent), len(digits)) <= TEXT_MAX_LENGTH:
+            return format(value, "f")
+        return ""
+    if isinstance(value, int) and value.bit_length() > 4 * TEXT_MAX_LENGTH:
+        return ""
+    return str(value)
+
+
 def _factor(unit: str) -> int:
     return 1024 ** UNITS.index(unit[:1]) if unit[:1] in UNITS else 1
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = hex(value) if isinstance(value, int) and value.bit_length() > 4 * TEXT_MAX_LENGTH else repr(value)
     return text if len(text) <= TEXT_MAX_LENGTH else f"{text[:TEXT_MAX_LENGTH]}..."
 
 

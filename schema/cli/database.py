@@ -32,3 +32,20 @@ def target(app: App, of: "Project | None" = None) -> "Target":
     )
     app.status(f"Database: {found.masked} (from {found.source})")
     return found
+
+
+def standing_target(app: App) -> "Target | None":
+    """Find the database that is meant, without starting one: None when no database is named and none is running."""
+    from schema.migrate.project import state_dir
+    from schema.pg.embedded import EmbeddedServer
+    from schema.pg.target import embedded_target, named_target
+
+    of = project(app)
+    found = named_target(app.url, ini_url=of.url)
+    if found is None:
+        server = EmbeddedServer(state_dir(of.ini), app.pg_bindir)
+        if server.status().running:
+            found = embedded_target(server)
+    if found is not None:
+        app.status(f"Database: {found.masked} (from {found.source})")
+    return found

@@ -2,7 +2,13 @@
 
 from schema.models.backfill import BackfillChunk, BackfillReject, BackfillRun
 from schema.models.base import NAMING_CONVENTION, Base
-from schema.models.deployments import Endpoint, Routing
+from schema.models.deployments import (
+    DeploymentRevision,
+    DeploymentRevisionEnviron,
+    DeploymentRevisionResourceSlot,
+    Endpoint,
+    Routing,
+)
 from schema.models.kernel_groups import (
     BootstrapScriptRevision,
     KernelGroup,
@@ -25,6 +31,9 @@ __all__ = [
     "BackfillRun",
     "Base",
     "BootstrapScriptRevision",
+    "DeploymentRevision",
+    "DeploymentRevisionEnviron",
+    "DeploymentRevisionResourceSlot",
     "Domain",
     "Endpoint",
     "Group",

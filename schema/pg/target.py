@@ -67,14 +67,11 @@ class Target:
         return target
 
 
-def resolve_target(url: str | None, *, ini_url: str | None, state_dir: Path, pg_bindir: Path | None) -> Target:
-    """Find the database that is meant: --url, SCHEMACTL_URL, DATABASE_URL, the ini's sqlalchemy.url, in this order.
-
-    With none of them it is the embedded server of `state_dir`, which is started when it does not run.
+def named_target(url: str | None, *, ini_url: str | None) -> Target | None:
+    """Find the database that is named: --url, SCHEMACTL_URL, DATABASE_URL, the ini's sqlalchemy.url, in this order.
 
     Raises:
         UsageError: the first URL found is not a PostgreSQL URL.
-        ServerError: the embedded server cannot be started.
     """
     given = {
         "--url": url,
@@ -85,9 +82,28 @@ def resolve_target(url: str | None, *, ini_url: str | None, state_dir: Path, pg_
     for source, text in given.items():
         if text:
             return Target.parse(text, source)
+    return None
+
+
+def embedded_target(server: EmbeddedServer) -> Target:
+    """The database of an embedded server."""
+    return Target(server.url, f"embedded PostgreSQL {server.installation.major}")
+
+
+def resolve_target(url: str | None, *, ini_url: str | None, state_dir: Path, pg_bindir: Path | None) -> Target:
+    """Find the database that is meant: the one that is named, see `named_target`.
+
+    With none it is the embedded server of `state_dir`, which is started when it does not run.
+
+    Raises:
+        UsageError: the first URL found is not a PostgreSQL URL.
+        ServerError: the embedded server cannot be started.
+    """
+    if named := named_target(url, ini_url=ini_url):
+        return named
     server = EmbeddedServer(state_dir, pg_bindir)
     server.ensure_running()
-    return Target(server.url, f"embedded PostgreSQL {server.installation.major}")
+    return embedded_target(server)
 
 
 def _parse(text: str, source: str) -> sa.URL:

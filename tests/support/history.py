@@ -25,7 +25,7 @@ from tests.support.catalog import catalog
 
 ROOT = Path(__file__).parents[2]
 INI = ROOT / "alembic.ini"
-HEAD = "a3e7f1c6d840"
+HEAD = "4b7d2f9a0c63"
 VERSIONS = ROOT / "migrations/versions"
 
 

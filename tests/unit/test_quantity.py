@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
@@ -81,3 +82,21 @@ def test_a_long_value_is_cut_in_the_message() -> None:
     with pytest.raises(InvalidValueError) as caught:
         parse_byte_size("9" * 10_000)
     assert len(caught.value.message) < 120
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Decimal("1e999999999"), Decimal("1e-999999999"), 10**5000, Decimal("0." + "0" * 70)],
+    ids=["large", "small", "integer", "zeros"],
+)
+@pytest.mark.parametrize("parse", [parse_byte_size, parse_slot_quantity])
+def test_numbers_too_long_to_write_out_are_refused_and_shown_short(
+    parse: Callable[[Decimal | int], object], value: Decimal | int
+) -> None:
+    with pytest.raises(InvalidValueError, match="is not a quantity") as error:
+        parse(value)
+    assert len(error.value.message) < 120
+
+
+def test_trailing_zeros_do_not_matter_as_long_as_the_text_is_short() -> None:
+    assert parse_slot_quantity(Decimal("0.1" + "0" * 60)) == Decimal("0.1")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy.dialects.postgresql.psycopg  # noqa: F401 - loaded before the fork of `as_ordinary_user`, see there
 
 from schema.pg.account import server_account
 from schema.pg.embedded import EmbeddedServer
