@@ -229,7 +229,8 @@ def test_pending_revisions_are_said(run: Run) -> None:
     change(run, "UPDATE alembic_version SET version_num = '1a6d9e3f5c28'")
     code, report = run.json("drift")
     assert code == 0
-    assert "8 later revisions are pending" in report["notes"][0]
+    assert "The database is at 1a6d9e3f5c28; " in report["notes"][0]
+    assert " later revisions are pending" in report["notes"][0]
 
 
 def test_the_scratch_url_may_not_be_the_live_database(run: Run) -> None:
