@@ -23,6 +23,7 @@ COMMANDS = {
     "lineage": Lazy("schema.cli.lineage", "Show and check the history across releases."),
     "seed": Lazy("schema.cli.seed", "Fill a database with realistic legacy sessions."),
     "drift": Lazy("schema.cli.drift", "Compare the models, the history and the live database, three ways."),
+    "review": Lazy("schema.cli.review", "Say what each revision does, observed on a scratch server."),
     "server": Lazy("schema.cli.server", "Run the embedded PostgreSQL server."),
 }
 

@@ -58,6 +58,10 @@ class Relation:
     table: int | None
     """Of an index: the oid of its table."""
     valid: bool
+    tuples: float
+    """reltuples: -1 after TRUNCATE, or when nobody has counted."""
+    columns: str
+    """Number and name of each living column of a table, one a line."""
 
     @property
     def is_table(self) -> bool:
@@ -165,11 +169,9 @@ class Trace:
     seconds: float
     error: str | None = None
     """Why it could not be run to its end."""
+    refused: Statement | None = None
+    """The statement that failed for the rows of the scratch database, before it was run once more without rows."""
 
     def held_until(self, statement: Statement) -> Statement:
         """The last statement of the same transaction: locks are held until it has committed."""
         return [each for each in self.statements if each.transaction == statement.transaction][-1]
-
-    def last(self, keys: Key) -> CatalogObject | None:
-        """An object as the revision leaves it."""
-        return self.after.objects.get(keys)

@@ -16,9 +16,18 @@ from schema.review.facts import LockMode, Relation, Written
 
 _POLL_S = 0.002
 
+TELLING = (
+    *("rewriting table ", "verifying table ", "building index ", "validating foreign key constraint "),
+    *("existing constraints on column ", "partition constraint ", "updated partition constraint ", "truncate cascades"),
+)
+"""How the messages at debug1 begin that say what a statement does."""
+
 _RELATIONS = """
     SELECT c.oid::bigint, format('%I.%I', n.nspname, c.relname), c.relkind::text, c.relfilenode::bigint,
-        i.indrelid::bigint, coalesce(i.indisvalid, true)
+        i.indrelid::bigint, coalesce(i.indisvalid, true), c.reltuples,
+        CASE WHEN c.relkind IN ('r', 'p') THEN coalesce((
+            SELECT string_agg(concat(a.attnum, ' ', quote_ident(a.attname)), E'\n' ORDER BY a.attnum)
+            FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), '') ELSE '' END
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace LEFT JOIN pg_index AS i ON i.indexrelid = c.oid
     WHERE c.relkind IN ('r', 'p', 'm', 'i', 'I', 'v', 'S', 'f') AND c.relpersistence <> 't'
         AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'"""
@@ -72,7 +81,13 @@ class Window:
         self._notices: list[str] = []
 
     def _note(self, diagnostic: psycopg.errors.Diagnostic) -> None:
-        self._notices.append(diagnostic.message_primary or "")
+        # At debug1 the server also tells about its own caches.
+        text = diagnostic.message_primary or ""
+        # A toast table is part of its table, and told by that.
+        if '"pg_toast_' in text:
+            return
+        if diagnostic.severity_nonlocalized in {"NOTICE", "WARNING"} or text.startswith(TELLING):
+            self._notices.append(text)
 
     @property
     def pid(self) -> int:
@@ -82,7 +97,7 @@ class Window:
     @property
     def idle(self) -> bool:
         """The session is outside of a transaction block."""
-        return self.pgconn.transaction_status == TransactionStatus.IDLE
+        return bool(self.pgconn.transaction_status == TransactionStatus.IDLE)
 
     @property
     def usable(self) -> bool:
@@ -96,16 +111,16 @@ class Window:
 
     def execute(self, statement: str) -> None:
         """Run a statement of the tracer's own."""
-        self._handle.execute(sql.SQL(statement))  # type: ignore[arg-type]
+        self._handle.execute(sql.SQL(statement))
 
     def state(self) -> State:
         """Look at the session."""
         with self._handle.cursor() as cursor:
             cursor.execute(sql.SQL(_STATE))
             relations, locks, counts, transaction, settings = [result.fetchall() for result in cursor.results()]
-        values = dict(settings)
+        values: dict[str, int] = dict(settings)
         return State(
-            {row[0]: Relation(*row[:3], filenode=row[3], table=row[4], valid=row[5]) for row in relations},
+            {row[0]: Relation(*row) for row in relations},
             frozenset((oid, LockMode.of(mode)) for oid, mode in locks),
             {row[0]: (row[1], row[2], row[3], row[4]) for row in counts},
             transaction[0][0] if transaction else "",
@@ -142,7 +157,7 @@ def scanned(before: State, after: State) -> dict[int, int]:
 def relations(connection: psycopg.Connection[Any]) -> dict[int, Relation]:
     """Every relation of the database that is not the server's own, by oid."""
     rows = connection.execute(sql.SQL(_RELATIONS)).fetchall()
-    return {row[0]: Relation(*row[:3], filenode=row[3], table=row[4], valid=row[5]) for row in rows}
+    return {row[0]: Relation(*row) for row in rows}
 
 
 def watch(target: Target, pid: int, tables: list[Relation], run: Callable[[], None]) -> set[tuple[int, LockMode]]:
@@ -169,7 +184,7 @@ def watch(target: Target, pid: int, tables: list[Relation], run: Callable[[], No
     with connect(target, application_name="schemactl review blocker") as blocker:
         ready = threading.Event()
         let_go = _once(blocker.rollback)
-        names = [sql.SQL(each.name) for each in tables if each.kind in "rp"]  # type: ignore[arg-type]
+        names = [sql.SQL(each.name) for each in tables if each.kind in "rp"]
         if names:
             blocker.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(sql.SQL(", ").join(names)))
         thread = threading.Thread(target=look, daemon=True)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,6 +27,9 @@ from schema.review.observe import State, Window, relations, scanned, watch, writ
 _ALONE_ONLY = frozenset({"25001", "2D000"})
 """SQLSTATEs of what cannot run inside a transaction block: CONCURRENTLY, VACUUM, a procedure that commits."""
 
+_INTEGRITY = "23"
+"""Class of the SQLSTATEs of rows that break a constraint."""
+
 _KEPT = ("options", "application_name", "connect_timeout", "prepare_threshold", "autocommit")
 """Arguments of a connection that say how it behaves, and not which database it goes to."""
 
@@ -38,6 +41,24 @@ PATIENCE_S = 300.0
 
 class InjectedError(RevisionError):
     """Raised by the tracer in place of a statement, to see what a failure leaves behind."""
+
+
+@contextmanager
+def ended() -> Iterator[None]:
+    """End every session that SQLAlchemy opens meanwhile: an env.py may leave its pool, or a transaction, open."""
+    opened: list[Any] = []
+
+    def note(_: object, record: Any) -> None:
+        opened.append(getattr(record.driver_connection, "pgconn", None))
+
+    sa.event.listen(sa.Pool, "connect", note)
+    try:
+        yield
+    finally:
+        sa.event.remove(sa.Pool, "connect", note)
+        for pgconn in opened:
+            if pgconn is not None:
+                pgconn.finish()
 
 
 @dataclass
@@ -66,7 +87,11 @@ class Tracer:
         listeners: dict[str, Callable[..., Any]] = {
             "do_connect": self._connecting,
             "do_execute": lambda cursor, statement, parameters, context: self._executing(
-                statement, context, lambda: cursor.execute(statement, parameters), cursor
+                # With parameters, even none, the driver takes %% for a percent sign.
+                statement.replace("%%", "%"),
+                context,
+                lambda: cursor.execute(statement, parameters),
+                cursor,
             ),
             "do_execute_no_params": lambda cursor, statement, context: self._executing(
                 statement, context, lambda: cursor.execute(statement), cursor
@@ -78,14 +103,13 @@ class Tracer:
         for name, listener in listeners.items():
             sa.event.listen(sa.Engine, name, listener)
         try:
-            yield
+            with ended():
+                yield
         finally:
             for name, listener in listeners.items():
                 sa.event.remove(sa.Engine, name, listener)
 
-    def _connecting(
-        self, dialect: sa.Dialect, _record: object, arguments: list[Any], keywords: dict[str, Any]
-    ) -> None:
+    def _connecting(self, dialect: sa.Dialect, _record: object, arguments: list[Any], keywords: dict[str, Any]) -> None:
         if dialect.name != "postgresql" or dialect.driver not in _DRIVERS:
             raise ConfigError(
                 f"the project connects by {dialect.name}+{dialect.driver}, and a review observes psycopg 3 only",
@@ -200,9 +224,7 @@ class Tracer:
         else:
             self._last = window.snapshot()
             after = window.state()
-            seen = State(
-                after.relations, frozenset(locks), {}, "", facts.before.lock_timeout_ms, facts.before.statement_timeout_ms
-            )
+            seen = replace(after, locks=frozenset(locks), counts={}, transaction="")
             self._add(facts.done(window, seen, self._last, error))
         if error is not None:
             raise error
@@ -217,7 +239,10 @@ class Tracer:
 
     def counts(self, relation: Relation | None) -> bool:
         """Whether a relation is one that the review is about."""
-        return relation is not None and relation.oid in self.existing and relation.name not in self.ignored
+        if relation is None or relation.oid not in self.existing:
+            return False
+        owner = relation if relation.table is None else self.known.get(relation.table, relation)
+        return owner.name not in self.ignored
 
 
 @dataclass
@@ -295,7 +320,7 @@ def _changes(before: Snapshot, after: Snapshot, ignored: Collection[str]) -> tup
     one, other = before.objects, after.objects
     return tuple(
         Changed(key, one.get(key), other.get(key))
-        for key in (one | other)
+        for key in {**one, **other}
         if one.get(key) != other.get(key) and not any(key.identity.startswith(name) for name in ignored)
     )
 
@@ -331,6 +356,17 @@ class Bench:
         tracer, before, rows = self.tracer(revision)
         started = time.monotonic()
         error = self.run(tracer, revision)
+        refused = None
+        last = tracer.statements[-1] if tracer.statements else None
+        if error is not None and last is not None and last.sqlstate and last.sqlstate[:2] == _INTEGRITY:
+            with connect(self.target, application_name="schemactl review", autocommit=True) as connection:
+                unchanged = read_snapshot(connection).objects == before.objects
+                if unchanged:
+                    _empty(connection, tracer.known, self.ignored)
+            if unchanged:
+                refused = last
+                tracer, before, _ = self.tracer(revision)
+                error = self.run(tracer, revision)
         seconds = time.monotonic() - started
         with connect(self.target, application_name="schemactl review", autocommit=True) as connection:
             after = read_snapshot(connection)
@@ -344,29 +380,30 @@ class Bench:
             rows,
             seconds,
             error,
+            refused,
         )
 
     def run(self, tracer: Tracer, revision: Revision, *, down_to: str | None = None) -> str | None:
         """Run a revision's upgrade, or its downgrade; return why it failed, or None."""
         try:
-            with _bounded(self, tracer), tracer.observing(), redirect_stdout(sys.stderr):
+            with _bounded(self), tracer.observing(), redirect_stdout(sys.stderr):
                 if down_to is None:
                     upgrade(self.project, self.target, revision.id)
                 else:
                     downgrade(self.project, self.target, down_to)
         except SchemaError as error:
+            if isinstance(error.__cause__, EOFError):
+                return "it reads standard input, which is closed"
             return f"{error.message}. {error.hint}".rstrip()
         except SystemExit as error:
             return f"it calls sys.exit({error.code!r})"
-        except EOFError:
-            return "it reads standard input, which is closed"
         except TimeoutError:
             return f"it did not end within {self.patience_s:g} s"
         return None
 
 
 @contextmanager
-def _bounded(bench: Bench, tracer: Tracer) -> Iterator[None]:
+def _bounded(bench: Bench) -> Iterator[None]:
     """End what hangs: the backends by a second session, Python code by an alarm; and close standard input."""
 
     def end() -> None:
@@ -397,6 +434,12 @@ def _bounded(bench: Bench, tracer: Tracer) -> Iterator[None]:
         if main:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, earlier)
+
+
+def _empty(connection: psycopg.Connection, known: Mapping[int, Relation], ignored: Collection[str]) -> None:
+    names = [each.name for each in known.values() if each.kind in "rp" and each.name not in ignored]
+    if names:
+        connection.execute(f"TRUNCATE {', '.join(names)} CASCADE".encode())
 
 
 def _row_counts(connection: psycopg.Connection, known: Mapping[int, Relation]) -> dict[int, int]:
