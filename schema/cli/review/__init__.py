@@ -20,7 +20,7 @@ class _Group(LazyGroup):
 
 @click.group("review", cls=_Group, lazy=COMMANDS)
 def command() -> None:
-    """Say what each revision does, observed on a scratch server; `review REV` is short for `review run REV`.
+    """Say what each revision does, observed on a scratch server.
 
-    Works on any Alembic project whose env.py connects with psycopg 3. No database of yours is written to.
+    `review REV` is short for `review run REV`. Works on any Alembic project whose env.py connects with psycopg 3. No database of yours is written to.
     """

@@ -14,19 +14,14 @@ from tests.support.review import write
 
 BLOCKING = Example('op.create_index("ix_app_number", "app", ["number"])', downgrade='op.drop_index("ix_app_number")')
 CLEAN = Example(
-    'op.create_table("fresh", sa.Column("id", sa.BigInteger, primary_key=True))\nop.create_index("ix_fresh", "fresh", ["id"])',
+    'op.create_table("fresh", sa.Column("id", sa.BigInteger, primary_key=True))\n'
+    'op.create_index("ix_fresh", "fresh", ["id"])',
     downgrade='op.drop_table("fresh")',
 )
 
 
-def databases(server: Server) -> set[str]:
-    with psycopg.connect(plain(server.url("postgres"))) as connection:
-        return {row[0] for row in connection.execute("SELECT datname FROM pg_database")}
-
-
 def test_findings_end_with_3_at_file_and_line(server: Server, tmp_path: Path) -> None:
     project = write(tmp_path / "project", CLEAN, BLOCKING)
-    before = databases(server)
     done = schemactl(
         "-c", str(project.ini), "--format", "json", "review", "b2", cache=tmp_path, scratch=server.url("postgres")
     )
@@ -40,8 +35,6 @@ def test_findings_end_with_3_at_file_and_line(server: Server, tmp_path: Path) ->
     assert revision["locks"][0]["relation"] == "public.app"
     assert revision["locks"][0]["mode"] == "SHARE"
     assert revision["reversible"] is True
-    # None is left behind; another test's own scratch databases come and go meanwhile.
-    assert not {name for name in databases(server) - before if name.startswith("schemactl_review")}
 
 
 def test_a_new_table_and_its_index_are_clean(server: Server, tmp_path: Path) -> None:
