@@ -131,6 +131,8 @@ class Statement:
     created: tuple[Relation, ...] = ()
     dropped: tuple[Relation, ...] = ()
     renamed: tuple[tuple[Relation, Relation], ...] = ()
+    columns: Mapping[int, str] = field(default_factory=dict, repr=False)
+    """Columns after it, as in `Relation.columns`, of tables whose columns it changed, by oid."""
     rewritten: tuple[Relation, ...] = ()
     """Tables and indexes whose file was replaced, though they existed before the revision."""
     scanned: Mapping[int, int] = field(default_factory=dict)
@@ -141,6 +143,17 @@ class Statement:
     sqlstate: str | None = None
     """Of the error that it ended with."""
     error: str | None = None
+
+    @property
+    def renamed_columns(self) -> dict[int, list[tuple[str, str]]]:
+        """Old and new name of columns that kept their number, by oid of the table."""
+        found: dict[int, list[tuple[str, str]]] = {}
+        for oid, after in self.columns.items():
+            names = dict(line.split(" ", 1) for line in after.splitlines())
+            for number, old in (line.split(" ", 1) for line in self.relations[oid].columns.splitlines()):
+                if names.get(number, old) != old:
+                    found.setdefault(oid, []).append((old, names[number]))
+        return found
 
     def notes(self, beginning: str) -> list[str]:
         """What the server said in notices that begin so, without that beginning."""

@@ -129,6 +129,8 @@ class Found:
     severity: Severity | None = None
     sized: bool = True
     """Whether the severity depends on the size of the relation."""
+    line: int | None = None
+    """Of the revision file, where no statement is to blame."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ class Rule:
                 context.weighed(severity, found.relation) if found.sized else severity,
                 trace.revision.id,
                 trace.revision.path,
-                found.statement.line if found.statement else None,
+                found.statement.line if found.statement else found.line,
                 found.statement.number if found.statement else None,
                 found.relation,
             )

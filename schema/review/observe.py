@@ -75,8 +75,8 @@ class Window:
         # The session belongs to the driver's connection: this one must not complain when it goes unclosed.
         setattr(self._handle, "_pool", None)  # noqa: B010 - not declared
         self._handle.add_notice_handler(self._note)
-        if self.idle:
-            self._handle.autocommit = True
+        # Never begins a transaction by itself. The property refuses when the driver has begun one already.
+        setattr(self._handle, "_autocommit", True)  # noqa: B010 - not declared
         self._handle.prepare_threshold = None
         self._notices: list[str] = []
 

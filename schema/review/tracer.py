@@ -268,6 +268,7 @@ class _Facts:
             created=tuple(now[oid] for oid in sorted(now.keys() - was.keys())),
             dropped=tuple(was[oid] for oid in sorted(was.keys() - now.keys()) if counts(was[oid])),
             renamed=tuple((old, new) for old, new in both if old.name != new.name and counts(old)),
+            columns={old.oid: new.columns for old, new in both if old.columns != new.columns},
             rewritten=tuple(new for old, new in both if old.filenode != new.filenode and counts(old)),
             scanned={oid: n for oid, n in scanned(self.before, after).items() if counts(known.get(oid))},
             written={oid: n for oid, n in written(self.before, after).items() if counts(known.get(oid))},

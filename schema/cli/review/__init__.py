@@ -22,5 +22,7 @@ class _Group(LazyGroup):
 def command() -> None:
     """Say what each revision does, observed on a scratch server.
 
-    `review REV` is short for `review run REV`. Works on any Alembic project whose env.py connects with psycopg 3. No database of yours is written to.
+    `review REV` is short for `review run REV`.
+
+    Works on any Alembic project whose env.py connects with psycopg 3. No database of yours is written to.
     """

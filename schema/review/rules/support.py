@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from schema.pg.catalog import CatalogObject
 from schema.pg.catalog.columns import Column
+from schema.pg.catalog.constraints import Constraint
 from schema.review.facts import Lock, LockMode, Relation, Statement
 from schema.review.finding import Context
 
@@ -78,14 +79,20 @@ def new_columns(statement: Statement, table: str) -> list[Column]:
     return [each for each in added(statement, Column) if each.table == table]
 
 
-def slow(statement: Statement) -> str | None:
-    """What makes the statement's time grow with a table's rows; None when nothing does."""
+def slow(context: Context, statement: Statement) -> str | None:
+    """What makes the statement's time grow with the rows of older tables; None when nothing does."""
+    old = [each for oid, each in statement.relations.items() if oid in context.trace.existing]
     if statement.rewritten:
         return "rewrites a table or an index"
-    if statement.notes("building index "):
+    if statement.notes("building index ") and any(each.table in context.trace.existing for each in statement.created):
         return "builds an index"
-    if statement.notes("verifying table ") or statement.notes("validating foreign key constraint "):
+    constraints = [*added(statement, Constraint), *(new for _, new in changed(statement, Constraint))]
+    checked = statement.notes("validating foreign key constraint ")
+    if any(statement.noted("verifying table ", each) for each in old) or any(
+        checked and each.validated and existing(context, each.table, statement) for each in constraints
+    ):
         return "checks every row"
-    if statement.scanned:
+    # Under a new table's foreign key the server looks at the older one, but finds nothing to compare.
+    if statement.scanned and not checked:
         return "reads a whole table"
     return None

@@ -114,18 +114,19 @@ def test_stats_of_a_database_are_read_back(server: Server, empty_database: str, 
 
 
 @pytest.mark.parametrize(
-    ("body", "why"),
+    ("body", "why", "code"),
     [
-        ('raise RuntimeError("no way")', "RuntimeError: no way"),
-        ("import sys; sys.exit(7)", "sys.exit(7)"),
-        ("input()", "standard input"),
-        ('op.execute("SELECT pg_terminate_backend(pg_backend_pid())")', "terminating connection"),
+        ('raise RuntimeError("no way")', "RuntimeError: no way", 1),
+        ("import sys; sys.exit(7)", "sys.exit(7)", 1),
+        # Its source is a finding as well.
+        ("input()", "standard input", 3),
+        ('op.execute("SELECT pg_terminate_backend(pg_backend_pid())")', "terminating connection", 1),
     ],
 )
-def test_what_cannot_be_reviewed_is_said(server: Server, tmp_path: Path, body: str, why: str) -> None:
+def test_what_cannot_be_reviewed_is_said(server: Server, tmp_path: Path, body: str, why: str, code: int) -> None:
     project = write(tmp_path / "project", CLEAN, Example(body))
     done = schemactl("-c", str(project.ini), "review", "a0:b2", cache=tmp_path, scratch=server.url("postgres"))
-    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     assert "Could not review b2" in done.stdout
     assert why in done.stdout
     assert "Revision b1: " in done.stdout
