@@ -158,7 +158,7 @@ def rule_section(rule: Rule) -> str:
         lines.append(f"{title}:\n")
         if example.setup:
             lines.append(f"```sql\n{example.setup.strip()}\n```\n")
-        lines.append(code(example.upgrade))
+        lines += [code(arm) for arm in example.arms] or [code(example.upgrade)]
         if example.downgrade != "pass":
             lines += ["with the downgrade\n", code(example.downgrade)]
     return "\n".join(lines)
@@ -168,7 +168,7 @@ def rules_page() -> str:
     """docs/review-rules.md."""
     parts = [NOTE, "# Rules of `schemactl review`\n"]
     parts.append(
-        "Each is in a file of `schema/review/rules/`. The examples are run by the tests, on tables `parent` and `app`.\n"
+        "Each is in a file of `schema/review/rules/`. The tests run the examples, on tables `parent` and `app`.\n"
     )
     parts += ["| rule | severity | what |", "| --- | --- | --- |"]
     parts += [f"| [`{rule.id}`](#{rule.id}) | {rule.severity} | {rule.name} |" for rule in RULES]

@@ -182,6 +182,8 @@ class Trace:
     seconds: float
     error: str | None = None
     """Why it could not be run to its end."""
+    parents: tuple[str, ...] = ()
+    """Ids of the revisions that it stands on."""
     refused: Statement | None = None
     """The statement that failed for the rows of the scratch database, before it was run once more without rows."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
+from schema.pg.catalog import Snapshot
 from schema.review.facts import Relation, Statement, Trace
 
 
@@ -51,6 +52,8 @@ class Example:
     setup: str = ""
     """SQL of the database before it; `app` and `parent` with a column `id`, and rows, are always there."""
     downgrade: str = "pass"
+    arms: tuple[str, ...] = ()
+    """Bodies of revisions that stand side by side on the first one; `upgrade` is then the one that merges them."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,13 @@ class Context:
     traces: tuple[Trace, ...] = ()
     """The set up to and with this one."""
     outcome: "Outcome | None" = None
+    together: bool = True
+    """The set is deployed as one; else each revision for itself."""
+
+    @property
+    def baseline(self) -> Snapshot:
+        """The catalogs before the deployment that the revision is part of."""
+        return self.traces[0].before if self.together and self.traces else self.trace.before
 
     def size_of(self, name: str | None) -> Size | None:
         """Size of a table in production, if it is known."""

@@ -166,7 +166,7 @@ class _Run:
             self.result.faults.append((revision, trace.error))
         elif request.reverse and trace.refused is None:
             outcome = follow(bench, self.workshop, trace)
-        context = Context(trace, final, request.sizes, tuple(self.traces), outcome)
+        context = Context(trace, final, request.sizes, tuple(self.traces), outcome, request.together)
         findings = [finding for rule in request.rules or RULES for finding in rule.findings(context)]
         self.result.reviewed.append(_sorted_out(trace, outcome, findings))
 

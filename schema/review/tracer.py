@@ -49,16 +49,17 @@ def ended() -> Iterator[None]:
     opened: list[Any] = []
 
     def note(_: object, record: Any) -> None:
-        opened.append(getattr(record.driver_connection, "pgconn", None))
+        # The connection itself, so that its end does not depend on when the env.py's engine is collected.
+        opened.append(record.driver_connection)
 
     sa.event.listen(sa.Pool, "connect", note)
     try:
         yield
     finally:
         sa.event.remove(sa.Pool, "connect", note)
-        for pgconn in opened:
-            if pgconn is not None:
-                pgconn.finish()
+        for connection in opened:
+            if hasattr(connection, "pgconn"):
+                connection.pgconn.finish()
 
 
 @dataclass
@@ -354,6 +355,7 @@ class Bench:
 
     def trace(self, revision: Revision) -> Trace:
         """Upgrade the database to a revision and return everything that it was seen to do. Never raises for it."""
+        script = self.project.script.get_revision(revision.id)
         tracer, before, rows = self.tracer(revision)
         started = time.monotonic()
         error = self.run(tracer, revision)
@@ -381,6 +383,7 @@ class Bench:
             rows,
             seconds,
             error,
+            tuple(script._all_down_revisions) if script is not None else (),  # noqa: SLF001 - labels resolved
             refused,
         )
 

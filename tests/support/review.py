@@ -64,10 +64,13 @@ def write(
     (folder / "migrations/env.py").write_text(ENV.format(options=options, per=per))
     setup = base + (examples[0].setup if examples else "")
     first = f"op.execute(sa.text({setup!r}.replace(':', '\\\\:')))"
-    bodies = [("a0", None, first, "pass")]
+    bodies: list[tuple[str, str | tuple[str, ...] | None, str, str]] = [("a0", None, first, "pass")]
     bodies += [
         (f"b{n}", f"b{n - 1}" if n > 1 else "a0", each.upgrade, each.downgrade) for n, each in enumerate(examples, 1)
     ]
+    for arms in (each.arms for each in examples if each.arms):
+        bodies = [bodies[0], *((f"arm{n}", "a0", body, "pass") for n, body in enumerate(arms, 1))]
+        bodies.append(("merge", tuple(f"arm{n}" for n in range(1, len(arms) + 1)), examples[0].upgrade, "pass"))
     for id_, parent, up, down in bodies:
         text = REVISION.format(
             title=f"Revision {id_}",

@@ -23,6 +23,7 @@ from schema.review.rules import (
     invalid_index,
     left_not_valid,
     maintenance_blocking,
+    merged_arms,
     name_truncated,
     native_enum,
     no_lock_timeout,
@@ -98,5 +99,6 @@ RULES: tuple[Rule, ...] = (
     not_reversible.RULE,
     downgrade_loses_data.RULE,
     revision_source.RULE,
+    merged_arms.RULE,
     UNUSED_ACCEPTANCE,
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from schema.pg.catalog import Kind
 from schema.review.facts import LockMode
 from schema.review.finding import Context, Example, Found, Rule, Severity
 from schema.review.rules.support import strongest
@@ -9,7 +10,8 @@ from schema.review.rules.support import strongest
 
 def _find(context: Context) -> Iterator[Found]:
     for statement in context.trace.statements:
-        if statement.changes:
+        # CLUSTER marks its index; what changes anything else is another rule's.
+        if any(change.key.kind is not Kind.INDEX for change in statement.changes):
             continue
         tables = {each.oid for each in statement.rewritten if each.is_table and each.tuples >= 0}
         for relation in statement.rewritten:

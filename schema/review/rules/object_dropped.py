@@ -21,12 +21,11 @@ _KINDS = _DATA | {
 
 
 def _find(context: Context) -> Iterator[Found]:
-    first = context.traces[0].before if context.traces else context.trace.before
     for statement in context.trace.statements:
         gone = {change.key: change.before for change in statement.changes if change.after is None}
         renamed = _renamed(statement)
         for key, lost in gone.items():
-            if key.kind not in _KINDS or lost is None or key not in first.objects or key.identity in renamed:
+            if key.kind not in _KINDS or lost is None or key not in context.baseline.objects or key.identity in renamed:
                 continue
             if any(container in gone for container in lost.containers):
                 continue
