@@ -170,7 +170,8 @@ def _expression(connection: psycopg.Connection[Any], column: _Column) -> str | N
     for candidate in _candidates(column):
         conditions = " AND ".join(f"({check}) IS NOT FALSE" for check in column.checks) or "true"
         probe = (
-            f"SELECT bool_and({conditions}) FROM (SELECT ({candidate})::{column.type} AS {column.name}"  # noqa: S608
+            # Counted, or the planner would leave the cast out.
+            f"SELECT bool_and({conditions}) AND count({column.name}) = {ROWS} FROM (SELECT ({candidate})::{column.type} AS {column.name}"  # noqa: S608
             f" FROM generate_series(1, {ROWS}) AS g) AS made"
         )
         try:
