@@ -8,7 +8,7 @@ import psycopg
 
 from schema.drift.capture import redirected
 from schema.drift.workshop import Workshop, open_workshop, unknown_role
-from schema.errors import RevisionError, SchemaError
+from schema.errors import SchemaError
 from schema.migrate.project import Project, Revision
 from schema.migrate.runner import upgrade, version_table
 from schema.pg.connect import connect
@@ -111,6 +111,10 @@ def _bring_to_parents(project: Project, target: Target, revision: Revision) -> N
             upgrade(project, target, parent)
 
 
+class _RoleLackingError(Exception):
+    """The server's message about a role that it does not have; nothing was changed."""
+
+
 @dataclass
 class _Run:
     request: Request
@@ -172,12 +176,11 @@ class _Run:
 
     def _trace(self, bench: Bench, revision: Revision) -> Trace:
         trace = bench.trace(revision)
-        if trace.error is not None and trace.statements and trace.statements[-1].sqlstate == "42704":
-            error = RevisionError(trace.error)
-            error.__cause__ = psycopg.errors.UndefinedObject(trace.statements[-1].error or "")
-            role = unknown_role(error.__cause__) if not any(each.changes for each in trace.statements) else None
-            if role is not None:
-                raise error.__cause__
+        last = trace.statements[-1] if trace.error is not None and trace.statements else None
+        if last is not None and last.error and not any(each.changes for each in trace.statements):
+            lacking = _RoleLackingError(last.error)
+            if self.workshop.ours and unknown_role(lacking) is not None:
+                raise lacking
         return trace
 
 

@@ -169,11 +169,9 @@ def _expression(connection: psycopg.Connection[Any], column: _Column) -> str | N
         return f"(SELECT (array_agg(value))[1 + g % nullif(count(*), 0)] FROM ({column.source}) AS parent)"  # noqa: S608
     for candidate in _candidates(column):
         conditions = " AND ".join(f"({check}) IS NOT FALSE" for check in column.checks) or "true"
-        probe = (
-            # Counted, or the planner would leave the cast out.
-            f"SELECT bool_and({conditions}) AND count({column.name}) = {ROWS} FROM (SELECT ({candidate})::{column.type} AS {column.name}"  # noqa: S608
-            f" FROM generate_series(1, {ROWS}) AS g) AS made"
-        )
+        made = f"SELECT ({candidate})::{column.type} AS {column.name} FROM generate_series(1, {ROWS}) AS g"  # noqa: S608
+        # Counted, or the planner would leave the cast out.
+        probe = f"SELECT bool_and({conditions}) AND count({column.name}) = {ROWS} FROM ({made}) AS made"  # noqa: S608
         try:
             row = connection.execute(probe.encode()).fetchone()
         except psycopg.Error:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from schema.review.finding import Example
+from schema.review.review import Request, review
 from tests.conftest import Server
 from tests.support.foreign import schemactl
 from tests.support.review import reviewed, write
@@ -56,9 +57,8 @@ def test_what_hangs_is_ended(server: Server, tmp_path: Path, body: str) -> None:
 
 
 def test_a_downgrade_that_refuses_is_a_note_and_one_that_is_missing_a_warning(server: Server, tmp_path: Path) -> None:
-    refusing = Example(
-        COLUMN.upgrade, setup="CREATE TABLE fresh ()", downgrade='raise NotImplementedError("no way back")'
-    )
+    refuse = 'raise NotImplementedError("no way back")'
+    refusing = Example(COLUMN.upgrade, setup="CREATE TABLE fresh ()", downgrade=refuse)
     result = reviewed(write(tmp_path / "one", refusing), server.url("postgres"), reverse=True)
     (finding,) = [each for each in result.findings if each.rule.id == "not-reversible"]
     assert (str(finding.severity), "no way back" in finding.message) == ("note", True)
@@ -73,3 +73,13 @@ def test_a_project_with_one_transaction_for_all(server: Server, tmp_path: Path) 
     result = reviewed(project, server.url("postgres"))
     assert result.faults == []
     assert [[each.transaction for each in one.trace.statements] for one in result.reviewed] == [[1], [1]]
+
+
+def test_a_role_that_is_lacking_is_made_on_a_server_of_our_own(server: Server, tmp_path: Path) -> None:
+    project = write(tmp_path, Example('op.execute("GRANT SELECT ON app TO reporting")'))
+    revisions = (project.revision("b1"),)
+    result = review(Request(project, revisions, together=True, pg_bindir=server.bindir, reverse=False))
+    assert result.faults == []
+    assert [each.sqlstate for each in result.reviewed[0].trace.statements] == [None]
+    (revision, why) = reviewed(project, server.url("postgres")).faults[0]
+    assert (revision.id, 'role "reporting" does not exist' in why) == ("b1", True)
