@@ -149,3 +149,47 @@ def test_our_own_chain_is_clean(server: Server) -> None:
     assert [each.message for each in result.findings if each.severity > 1] == []
     assert result.faults == []
     assert result.unfilled == []
+
+
+NOT_FINDINGS = (
+    "ALTER TABLE app ALTER name TYPE varchar(80)",
+    "ALTER TABLE app ALTER name TYPE text",
+    "ALTER TABLE app ADD COLUMN constant int NOT NULL DEFAULT 7",
+    "ALTER TABLE app ADD COLUMN at timestamptz NOT NULL DEFAULT now()",
+    "ALTER TABLE app ADD COLUMN at timestamptz DEFAULT CURRENT_TIMESTAMP",
+    "ALTER TABLE app ADD COLUMN upper text DEFAULT upper('abc')",
+    "ALTER TABLE keyless ADD PRIMARY KEY USING INDEX keyless_id",
+    "CREATE TABLE fresh (id bigint PRIMARY KEY, n int UNIQUE, CHECK (n > 0)); CREATE INDEX ix_fresh ON fresh (n, id)",
+    "SET LOCAL TimeZone = 'UTC'; ALTER TABLE stamped ALTER at TYPE timestamptz",
+)
+
+
+def test_what_is_no_finding(server: Server, tmp_path: Path) -> None:
+    setup = """
+        CREATE TABLE keyless (id bigint NOT NULL); CREATE UNIQUE INDEX keyless_id ON keyless (id);
+        CREATE TABLE stamped (at timestamp); """
+    statements_ = [*NOT_FINDINGS]
+    if server.major == "18":
+        statements_.append("ALTER TABLE app ADD COLUMN doubled int GENERATED ALWAYS AS (number * 2) VIRTUAL")
+    # The same name twice would fail; each statement is a revision.
+    bodies = [f'op.execute("{text.replace("COLUMN at", f"COLUMN at{n}")}")' for n, text in enumerate(statements_)]
+    examples = [Example(body, setup=setup) for body in bodies]
+    project = write(tmp_path, *examples)
+    result = reviewed(project, server.url("postgres"), together=False)
+    assert result.faults == []
+    told = {
+        each.trace.statements[-1].text: [finding.rule.id for finding in each.findings if finding.severity > 1]
+        for each in result.reviewed
+    }
+    assert {text: rules for text, rules in told.items() if rules} == {}
+    assert [each.trace.statements[-1].rewritten for each in result.reviewed] == [()] * len(statements_)
+
+
+def test_a_do_block_that_commits_is_still_followed(server: Server, tmp_path: Path) -> None:
+    upgrade = """\
+with op.get_context().autocommit_block():
+    op.execute("DO $$ BEGIN ALTER TABLE app ADD COLUMN a int; COMMIT; ALTER TABLE app ADD COLUMN b int; END $$")"""
+    (only,) = statements(run(server, tmp_path, Example(upgrade)))
+    added = sorted(change.key.identity for change in only.changes if change.before is None)
+    assert added == ["public.app.a", "public.app.b"]
+    assert locks(only)["public.app"] is LockMode.ACCESS_EXCLUSIVE
