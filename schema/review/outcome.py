@@ -128,7 +128,9 @@ class _Course:
 
     def _down(self) -> tuple[int, str | None]:
         tracer, _, _ = self.bench.tracer(self.trace.revision, observe=False)
-        error = self.bench.run(tracer, self.trace.revision, down_to=self.parent)
+        # By its own branch: the bare parent would take other arms down with it.
+        down_to = f"{self.trace.revision.id}@{self.parent}"
+        error = self.bench.run(tracer, self.trace.revision, down_to=down_to)
         return tracer.sent, error
 
     def _look(self) -> Snapshot:

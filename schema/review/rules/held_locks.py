@@ -17,9 +17,10 @@ def _find(context: Context) -> Iterator[Found]:
             after = [each for each in after if each.number >= statement.number]
             costly = next((each for each in after if slow(context, each)), None)
             told.add(key)
+            more = "another statement runs" if len(after) == 1 else f"{len(after)} more statements run"
             why = f"; statement {costly.number} {slow(context, costly)}" if costly is not None else ""
             yield Found(
-                f"{lock.relation.name} stays locked ({lock.mode}) while {len(after)} more statements run{why}",
+                f"{lock.relation.name} stays locked ({lock.mode}) while {more}{why}",
                 costly or statement,
                 lock.relation.name,
                 Severity.WARNING if costly is not None else Severity.NOTE,

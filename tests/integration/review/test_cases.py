@@ -1,15 +1,16 @@
 """What a review sees in cases that a reader of the SQL would get wrong."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from schema.migrate.project import Project
 from schema.pg.catalog.indexes import Index
 from schema.review.facts import LockMode, Statement
 from schema.review.finding import Example
 from schema.review.review import Review
 from tests.conftest import Server
+from tests.support.foreign import schemactl
 from tests.support.history import INI
 from tests.support.review import found, reviewed, write
 
@@ -143,12 +144,15 @@ def test_a_set_is_one_deployment(server: Server, tmp_path: Path) -> None:
     assert "index-blocking" in found(reviewed(project, server.url("postgres"), "b2"))
 
 
-def test_our_own_chain_is_clean(server: Server) -> None:
-    project = Project.open(INI)
-    result = reviewed(project, server.url("postgres"), *(each.id for each in project.pending(())), together=False)
-    assert [each.message for each in result.findings if each.severity > 1] == []
-    assert result.faults == []
-    assert result.unfilled == []
+def test_our_own_chain_is_clean(server: Server, tmp_path: Path) -> None:
+    words = ("-c", str(INI), "--format", "json", "review")
+    done = schemactl(*words, cache=tmp_path, scratch=server.url("postgres"))
+    data = json.loads(done.stdout)
+    findings = [(each["revision"], found) for each in data["revisions"] for found in each["findings"]]
+    assert [(id_, found["message"]) for id_, found in findings if found["severity"] != "note"] == []
+    assert (done.returncode, data["faults"], data["unfilled"]) == (0, [], [])
+    # All but the merge went down and up again.
+    assert [each["revision"] for each in data["revisions"] if each["reversible"] is not True] == ["e7f4c2a98b10"]
 
 
 NOT_FINDINGS = (
