@@ -99,10 +99,6 @@ class Context:
             return relation
         return self.trace.relations.get(relation.table, relation)
 
-    def existed(self, name: str) -> bool:
-        """Whether a table of that name existed before the set, with or without rows."""
-        return any(each.name == name and each.oid in self.trace.existing for each in self.trace.relations.values())
-
 
 SMALL_ROWS, SMALL_BYTES, LARGE_BYTES = 10_000, 8 * 1024**2, 1024**3
 """Below the first two, whatever reads a table is done in an instant; above the third, it takes seconds or more."""

@@ -344,14 +344,14 @@ class Bench:
     ignored: frozenset[str]
     patience_s: float = PATIENCE_S
 
-    def tracer(self, revision: Revision, **options: Any) -> tuple[Tracer, Snapshot, dict[int, int]]:
+    def tracer(self, revision: Revision) -> tuple[Tracer, Snapshot, dict[int, int]]:
         """A tracer of one revision in this database as it stands."""
         with connect(self.target, application_name="schemactl review", autocommit=True) as connection:
             known = relations(connection)
             snapshot = read_snapshot(connection)
             rows = _row_counts(connection, known)
         existing = frozenset(known) if self.existing is None else self.existing
-        return Tracer(self.target, revision.path, existing, self.ignored, known=known, **options), snapshot, rows
+        return Tracer(self.target, revision.path, existing, self.ignored, known=known), snapshot, rows
 
     def trace(self, revision: Revision) -> Trace:
         """Upgrade the database to a revision and return everything that it was seen to do. Never raises for it."""

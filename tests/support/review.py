@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from schema.migrate.project import Project
-from schema.pg.target import Target
 from schema.review.finding import Example, Rule
 from schema.review.review import Request, Review, review
 
@@ -98,7 +97,3 @@ def reviewed(
 def found(result: Review) -> list[str]:
     """Ids of the rules that found something, sorted."""
     return sorted({finding.rule.id for finding in result.findings})
-
-
-def target(url: str) -> Target:
-    return Target.parse(url, "tests")
