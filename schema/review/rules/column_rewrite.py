@@ -22,7 +22,8 @@ RULE = Rule(
     "Reads and writes wait while table and indexes are written anew, which needs their size again on disk.",
     """\
 op.add_column("app", sa.Column("token", sa.Uuid, nullable=True))
-op.alter_column("app", "token", server_default=sa.text("gen_random_uuid()"))  # new rows have it; fill the others in batches""",
+# New rows have it from here on; fill the others in batches.
+op.alter_column("app", "token", server_default=sa.text("gen_random_uuid()"))""",
     Severity.ERROR,
     _find,
     bad=Example('op.add_column("app", sa.Column("token", sa.Uuid, server_default=sa.text("gen_random_uuid()")))'),

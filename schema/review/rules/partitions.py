@@ -44,7 +44,8 @@ RULE = Rule(
     """\
 op.execute("CREATE TABLE part_four (LIKE parted INCLUDING DEFAULTS INCLUDING CONSTRAINTS)")
 op.execute("ALTER TABLE part_four ADD CHECK (id IS NOT NULL AND id >= 3000 AND id < 4000)")
-op.execute("ALTER TABLE parted ATTACH PARTITION part_four FOR VALUES FROM (3000) TO (4000)")  # no scan: the CHECK proves it""",
+# No scan: the CHECK proves it.
+op.execute("ALTER TABLE parted ATTACH PARTITION part_four FOR VALUES FROM (3000) TO (4000)")""",
     Severity.WARNING,
     _find,
     bad=Example('op.execute("ALTER TABLE parted DETACH PARTITION part_one")', setup=_SETUP),

@@ -21,13 +21,15 @@ RULE = Rule(
     "Writes wait for SHARE ROW EXCLUSIVE until the transaction ends, and each later write does more.",
     """\
 op.execute("SET LOCAL lock_timeout = '2s'")
-op.execute("CREATE TRIGGER app_check BEFORE UPDATE ON app FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()")""",
+op.execute(
+    "CREATE TRIGGER app_check BEFORE UPDATE ON app FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()"
+)""",
     Severity.NOTE,
     _find,
     bad=Example(
         'op.execute("CREATE TRIGGER t BEFORE UPDATE ON app FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()")'
     ),
-    good=Example(
-        'op.execute("CREATE TABLE fresh (id int); CREATE TRIGGER t BEFORE UPDATE ON fresh FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()")'
-    ),
+    good=Example("""\
+op.execute("CREATE TABLE fresh (id int)")
+op.execute("CREATE TRIGGER t BEFORE UPDATE ON fresh FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()")"""),
 )
