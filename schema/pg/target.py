@@ -91,6 +91,9 @@ def resolve_target(url: str | None, *, ini_url: str | None, state_dir: Path, pg_
 
 
 def _parse(text: str, source: str) -> sa.URL:
+    # The client library reads a text up to its first NUL: what follows, the host among it, would be its defaults.
+    if "\0" in unquote(text):
+        raise UsageError(f"the database URL of {source} has a NUL character (%00)", hint="PostgreSQL knows none.")
     scheme, separator, rest = text.strip().partition("://")
     if not separator or scheme not in _SCHEMES:
         raise UsageError(

@@ -62,6 +62,8 @@ def test_every_password_arrives_as_it_is(password: str) -> None:
         f"postgresql://u:{SECRET}@h/d?bogus=1",
         f"postgresql://u:{SECRET}@h/d?sslmode=a&sslmode=b",
         f"postgresql://u:{SECRET}@h:1:2/d",
+        f"postgresql://u:{SECRET}%00@h/d",
+        f"postgresql://u:{SECRET}@h/d?host=%00",
     ],
 )
 def test_what_is_refused_is_not_repeated(url: str) -> None:
