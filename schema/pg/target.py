@@ -41,7 +41,7 @@ class Target:
         hidden = self.url.update_query_dict({name: "***" for name in self.url.query if name in _SECRET_PARAMETERS})
         text = hidden.render_as_string(hide_password=True)
         address, mark, parameters = text.partition("?")
-        return address + mark + parameters.replace("%2F", "/").replace("%2A", "*")
+        return address + mark + parameters.replace("%2F", "/").replace("%2A", "*").replace("+", "%20")
 
     @property
     def conninfo(self) -> str:
