@@ -20,6 +20,7 @@ def checkout(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "scripts/_venv.sh", root / "scripts")
     (root / "scripts/schemactl").write_text("1")
     (root / "requirements.lock").write_text("1")
+    (root / "pyproject.toml").write_text("1")
     (root / "scripts/work").write_text('source "$(dirname "$0")/_venv.sh"\necho "$PWD" "$(command -v python)" done\n')
     python = tmp_path / "python"
     python.write_text(f"""#!/bin/sh
