@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 INI = ROOT / "alembic.ini"
 HEAD = "4b7d2f9a0c63"
 VERSIONS = ROOT / "migrations/versions"
+REVISIONS = len(list(VERSIONS.glob("*.py")))
 
 
 def ini(folder: Path, *, script_location: Path | None = None, **options: object) -> Path:

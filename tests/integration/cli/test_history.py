@@ -9,7 +9,7 @@ import pytest
 
 from schema.cli import run
 from schema.pg.target import Target
-from tests.support.history import HEAD, Database, ini
+from tests.support.history import HEAD, REVISIONS, Database, ini
 
 
 class Cli:
@@ -110,7 +110,7 @@ def test_status(cli: Cli, major: str) -> None:
 def test_status_changes_nothing(cli: Cli) -> None:
     before = cli.database.catalog()
     code, data = cli.json("status")
-    assert (code, data["current"], data["heads"], len(data["pending"])) == (0, [], [HEAD], 16)
+    assert (code, data["current"], data["heads"], len(data["pending"])) == (0, [], [HEAD], REVISIONS)
     assert (data["tables"], data["foreign"]) == (0, False)
     assert cli.database.catalog() == before
 
