@@ -1,6 +1,7 @@
 """Enqueue: the rows, the refusals, the number of statements, and two at once."""
 
 import threading
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -283,6 +284,50 @@ def test_a_database_error_shows_no_environment_value(cluster: Any, session: Make
         enqueue(connection, session(group(environ={"TOKEN": "s3cret"})))
     assert "s3cret" not in str(caught.value)
     assert "kernel_group_environ" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "check"), [("kernel_group_environ", "length(value) < 3"), ("kernels", "environ IS NULL")]
+)
+def test_a_refused_row_is_not_quoted(cluster: Any, session: Make, group: Make, table: str, check: str) -> None:
+    """PostgreSQL's DETAIL quotes a row that a constraint refuses, whichever table holds the values."""
+    cluster.run(f"ALTER TABLE {table} ADD CONSTRAINT strict CHECK ({check})")
+    spec = session(group(environ={"TOKEN": "s3cret"}))
+    talkative = sa.create_engine(cluster.url, poolclass=sa.NullPool)
+    with talkative.connect() as connection, pytest.raises(sa.exc.IntegrityError, match='constraint "strict"') as caught:
+        enqueue(connection, spec)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "s3cret" not in shown
+    assert f'new row for relation "{table}" violates check constraint "strict"' in str(caught.value)
+    assert (caught.value.orig.sqlstate, caught.value.orig.diag.constraint_name) == ("23514", "strict")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"id": SessionID(int=7)}, "there is already a session with the id 00000000-0000-0000-0000-000000000007"),
+        (
+            {"id": SessionID(int=7), "name": "n"},
+            "there is already a session with the id 00000000-0000-0000-0000-000000000007",
+        ),
+        (
+            {"id": SessionID(int=7), "name": "n", "user_uuid": UserID(int=1)},
+            "there is already a session with the id 00000000-0000-0000-0000-000000000007 or one with the name 'n' of"
+            " user 00000000-0000-0000-0000-000000000001, which has not ended",
+        ),
+        (
+            {"name": "n", "user_uuid": UserID(int=1)},
+            "there is already a session with the name 'n' of user 00000000-0000-0000-0000-000000000001,"
+            " which has not ended",
+        ),
+    ],
+)
+def test_a_conflict_names_what_is_taken(cluster: Any, session: Make, fields: dict[str, object], message: str) -> None:
+    with cluster.engine.begin() as connection:
+        enqueue(connection, session(**fields))
+        with pytest.raises(SessionConflictError) as caught:
+            enqueue(connection, session(**fields))
+    assert caught.value.message == message
 
 
 def wait_until_blocked(cluster: Any) -> None:
