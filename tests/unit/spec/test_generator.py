@@ -211,6 +211,19 @@ def test_bad_environ_keys(key: str, precedence: Precedence) -> None:
     assert "s3cret" not in problem
 
 
+@BOTH
+def test_a_bad_key_with_a_bad_value_is_two_faults(precedence: Precedence) -> None:
+    request = COMPLETE | {"resource_slots": {"": "lots"}, "environ": {"A-B": 5}}
+    assert problems(request, None, precedence) == [
+        'request field resource_slots."": expected the name of a resource slot, found a blank one',
+        "request field resource_slots.\"\": 'lots' is not a quantity. Write a number of 0 or more, or text such as "
+        '"1.5 GiB".',
+        "request field environ.A-B: 'A-B' is no environment key: expected ^[A-Za-z_][A-Za-z0-9_]*$, at most 256 "
+        "characters",
+        "request field environ.A-B: expected text, found an integer. Put it between quotes.",
+    ]
+
+
 def test_environ_key_of_256_characters() -> None:
     assert list(generate(COMPLETE | {"environ": {"A" * 256: "x"}}).spec.environ) == ["A" * 256]
 
