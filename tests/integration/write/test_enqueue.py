@@ -1,5 +1,6 @@
 """Enqueue: the rows, the refusals, the number of statements, and two at once."""
 
+import hashlib
 import threading
 import traceback
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from schema.spec.session import SessionSpec
 from schema.write.enqueue import SessionConflictError, enqueue
 
 Make = Callable[..., Any]
+BOOT_DIGEST = hashlib.sha256(b"boot").hexdigest()
 
 
 def full(cluster: Any, session: Make, group: Make, **fields: Any) -> SessionSpec:
@@ -255,6 +257,26 @@ def test_the_same_new_script_at_the_same_time(cluster: Any, session: Make, group
         first.commit()
     thread.join()
     assert cluster.rows("SELECT count(*), count(DISTINCT bootstrap_script_revision_id) FROM kernel_groups") == [(2, 1)]
+
+
+def test_a_script_that_is_deleted_at_the_same_time_is_stored_again(cluster: Any, session: Make, group: Make) -> None:
+    cluster.run("INSERT INTO bootstrap_script_revisions (digest, script) VALUES (:d, 'boot')", d=BOOT_DIGEST)
+    with cluster.engine.connect() as cleaning:
+        cleaning.execute(sa.text("DELETE FROM bootstrap_script_revisions"))
+
+        def second() -> None:
+            with cluster.engine.begin() as connection:
+                enqueue(connection, session(group(bootstrap_script="boot")))
+
+        thread = threading.Thread(target=second)
+        thread.start()
+        wait_until_blocked(cluster)
+        cleaning.commit()
+    thread.join()
+    assert cluster.rows(
+        "SELECT b.script, k.bootstrap_script FROM kernels AS k JOIN kernel_groups AS g ON g.id = k.kernel_group_id"
+        " LEFT JOIN bootstrap_script_revisions AS b ON b.id = g.bootstrap_script_revision_id"
+    ) == [("boot", "boot")]
 
 
 def test_dependencies_are_locked_and_written(cluster: Any, session: Make) -> None:
