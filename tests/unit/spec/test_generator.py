@@ -1,5 +1,7 @@
 """The cases of a request and a definition, in both precedences where it matters."""
 
+import contextlib
+import time
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -234,6 +236,25 @@ def test_environ_values_are_kept_as_they_are(value: str, precedence: Precedence)
     assert generate(COMPLETE | {"environ": {"A": value}}, "", precedence).spec.environ == {"A": value}
 
 
+@pytest.mark.parametrize("quote", ['"', "'", '"""', "'''"])
+def test_dots_in_values_and_comments_are_no_long_key(quote: str) -> None:
+    value = "a." * 2000 + ("" if "'" in quote else '\\"' + "b." * 50)
+    made = generate(COMPLETE, f"# {'a.' * 2000}\n[environ]\nA = {quote}{value}{quote} # it's {'b.' * 50}\nB = 'x'\n")
+    assert made.spec.environ == {"A": value.replace('\\"', '"'), "B": "x"}
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", '"', '\\"', "'", ".", "a.", '"."', "'''", '"""', "a.'", "#.\n", "a .b = 1\n", "\\n"]
+)
+def test_a_file_of_one_megabyte_takes_no_minute(unit: str) -> None:
+    data = (unit * (1024**2 // len(unit))).encode()
+    started = time.process_time()
+    for text in (data, b'[environ]\nA = "' + data[:-20] + b'"'):
+        with contextlib.suppress(InvalidValueError):
+            ServiceDefinition.parse(text)
+    assert time.process_time() - started < 10
+
+
 def test_a_definition_with_a_value_of_one_megabyte() -> None:
     made = generate(COMPLETE, '[environ]\nA = """' + "x" * 2**20 + '"""\n')
     assert len(made.spec.environ["A"]) == 2**20
@@ -411,6 +432,8 @@ def test_cluster_modes_are_the_models() -> None:
         (b"A = " + b"9" * 5000, "out of range"),
         (b"A = " + b"[" * 100_000, "nested too deeply"),
         (b"#" * (10 * 1024**2), "larger than 4194304 bytes"),
+        (b"a." * 100_000 + b"a = 1", "a key has more than 32 parts"),
+        (b"[vllm]\nx = {" + b"'a' . \"b\" ." * 50_000 + b" a = 1}", "a key has more than 32 parts"),
     ],
 )  # fmt: skip
 def test_files_that_are_no_definition(data: bytes, message: str) -> None:
