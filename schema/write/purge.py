@@ -17,6 +17,7 @@ import psycopg
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
+from schema.errors import UsageError
 from schema.identity import SessionID
 from schema.models.status import TERMINAL_KERNEL_STATUSES, TERMINAL_SESSION_STATUSES
 from schema.write.transaction import require_transaction
@@ -173,15 +174,20 @@ def purge_batch(
 
     Args:
         connection: in a transaction, READ COMMITTED.
-        terminated_before: sessions that ended at this moment or later stay, as do those without such a moment.
-        limit: candidates to look at.
+        terminated_before: sessions that ended at this moment or later stay, as do those without such a moment; with
+            its offset, for without one it would be a moment of whatever time zone the connection is set to.
+        limit: candidates to look at, at least one.
         after: where the batch before ended; sessions go from the youngest id to the oldest.
         dry_run: lock and remove nothing.
         gone: in a dry run, what the batches before would have removed.
 
     Raises:
-        UsageError: the connection commits each statement.
+        UsageError: the connection commits each statement, the moment has no offset, or the limit is below one.
     """
+    if terminated_before.tzinfo is None:
+        raise UsageError(f"{terminated_before} has no offset", hint="Give it one, such as tzinfo=UTC.")
+    if limit < 1:
+        raise UsageError(f"a batch has at least one session, not {limit}")
     require_transaction(connection, "sessions cannot be removed")
     if not dry_run:
         connection.execute(_LOCK_TABLES)

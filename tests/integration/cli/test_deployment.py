@@ -1,6 +1,7 @@
 """`schemactl deployment preview`, `session enqueue` and `session purge`: exit codes, outputs, and what they write."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,8 @@ def test_enqueue_of_a_faulty_session_touches_no_database(cli: Cli) -> None:
     assert "expected one group per role, found more of 'main'" in cli.messages
 
 
-def test_purge(cli: Cli) -> None:
+def test_purge(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schema.cli.progress.LINE_INTERVAL_S", 0.0)
     for _ in range(3):
         assert cli("session", "enqueue", "--spec", cli.file("spec.json", {"groups": [GROUP]})) == 0
     cli.rows("UPDATE sessions SET status = 'TERMINATED', terminated_at = '2025-12-31T23:59:59Z'")
@@ -201,6 +203,7 @@ def test_purge(cli: Cli) -> None:
         "Would remove 2 sessions with 2 kernels, 2 groups and 2 slots.\n"
         f"Kept 1:\n  session {session}: its kernel {kernel} is RUNNING\n"
     )
+    assert re.search(r"^Sessions that would go: 2, .*/s$", cli.messages, re.MULTILINE)
     assert cli.rows("SELECT count(*) FROM sessions") == [(3,)]
     with cli.engine.connect() as busy:
         busy.execute(sa.text("SELECT FROM sessions FOR KEY SHARE"))
