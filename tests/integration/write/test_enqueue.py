@@ -259,6 +259,26 @@ def test_the_same_new_script_at_the_same_time(cluster: Any, session: Make, group
     assert cluster.rows("SELECT count(*), count(DISTINCT bootstrap_script_revision_id) FROM kernel_groups") == [(2, 1)]
 
 
+def test_scripts_are_stored_in_one_order_whatever_the_groups(cluster: Any, session: Make, group: Make) -> None:
+    """By digest: who waits for the first has not stored the second yet, so that two enqueues cannot deadlock."""
+    low, high = sorted(["boot", "other"], key=lambda script: hashlib.sha256(script.encode()).hexdigest())
+    spec = session(group(bootstrap_script=high), group("worker", bootstrap_script=low))
+
+    def second() -> None:
+        with cluster.engine.begin() as connection:
+            enqueue(connection, spec)
+
+    with cluster.engine.connect() as first:
+        enqueue(first, session(group(bootstrap_script=low)))
+        thread = threading.Thread(target=second)
+        thread.start()
+        wait_until_blocked(cluster)
+        enqueue(first, session(group(bootstrap_script=high)))
+        first.commit()
+    thread.join()
+    assert cluster.rows("SELECT count(*), count(DISTINCT bootstrap_script_revision_id) FROM kernel_groups") == [(4, 2)]
+
+
 def test_a_script_that_is_deleted_at_the_same_time_is_stored_again(cluster: Any, session: Make, group: Make) -> None:
     cluster.run("INSERT INTO bootstrap_script_revisions (digest, script) VALUES (:d, 'boot')", d=BOOT_DIGEST)
     with cluster.engine.connect() as cleaning:
@@ -290,6 +310,28 @@ def test_dependencies_are_locked_and_written(cluster: Any, session: Make) -> Non
     assert cluster.rows("SELECT session_id, depends_on FROM session_dependencies ORDER BY depends_on") == [
         (third, id_) for id_ in sorted([first, second])
     ]
+
+
+def test_a_dependency_that_is_deleted_at_the_same_time_is_named(cluster: Any, session: Make) -> None:
+    """The enqueue waits for its end before it writes anything, and is not refused by a foreign key later."""
+    with cluster.engine.begin() as connection:
+        needed = enqueue(connection, session()).id
+    found: list[str] = []
+
+    def second() -> None:
+        with cluster.engine.begin() as connection, pytest.raises(SpecError) as caught:
+            enqueue(connection, session(depends_on=(needed,)))
+        found.extend(map(str, caught.value.problems))
+
+    with cluster.engine.connect() as removing:
+        for table in ("kernels", "kernel_group_resource_slots", "kernel_groups", "sessions"):
+            removing.execute(sa.text(f"DELETE FROM {table}"))
+        thread = threading.Thread(target=second)
+        thread.start()
+        wait_until_blocked(cluster)
+        removing.commit()
+    thread.join()
+    assert found == [f"field depends_on: there is no session {needed}"]
 
 
 def test_a_connection_in_autocommit_is_refused(cluster: Any, session: Make) -> None:
