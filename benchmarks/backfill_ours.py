@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -50,8 +51,15 @@ def drive(order: Mapping[str, Any]) -> dict[str, float]:
     else:
         totals = halves(connect, settings.batch_size, advance)
     ended = time.monotonic()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": last - started, "total_s": ended - started, "peak_rss_mb": round(peak, 1), **totals}
+    return {"seconds": last - started, "total_s": ended - started, "peak_rss_mb": round(peak_rss_mb(), 1), **totals}
+
+
+def peak_rss_mb() -> float:
+    """Most memory that was resident. Not by getrusage, whose figure a child inherits from the process that made it."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS, which counts in bytes
+    return next(int(line.split()[1]) / 1024 for line in status.read_text().splitlines() if line.startswith("VmHWM"))
 
 
 def halves(connect: Callable[[], psycopg.Connection], size: int, advance: Callable[[int], None]) -> dict[str, int]:
