@@ -133,7 +133,7 @@ class Bench:
 
 def whole_table(statement: str) -> str:
     """A batch's statement without its restriction to the batch."""
-    text = re.sub(r"\b([a-z]\.)?(session_id|id) = ANY\(%\((keys|kernels)\)s::uuid\[\]\)", "true", statement)
+    text = re.sub(r"\b([a-z]\.)?(session_id|id|ctid) = ANY\(%\((keys|places)\)s::(uuid|tid)\[\]\)", "true", statement)
     kernels = r"kernel_id = ANY\(ARRAY\(SELECT m\.kernel_id FROM member AS m WHERE .*\)\)\n"
     text, count = re.subn(kernels, "true\n", text)
     if "ANY(%(" in text or (statement is statements.WRITE and count != 1):
