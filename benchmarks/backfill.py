@@ -3,7 +3,7 @@
 Prints one JSON object; progress goes to stderr. All variants work on copies of one seeded database, on a server of the
 benchmark's own with durable settings, interleaved: each round runs every variant once, and medians are compared.
 
-- `floor`: one transaction that runs the job's own statements over the whole table, with enough memory.
+- `floor`: one transaction that runs the job's own statements over the whole table, with the memory for its sorts.
 - `orm`: session by session with SQLAlchemy, a commit per hundred; on a slice of the sessions, compared by its rate.
 - `ours_1`, `ours_2`: the engine at full speed with one and two workers, in a process of its own. Seconds are those
   until its last batch has committed; `total_s` adds its sweep and its verification, which no other variant does.
@@ -82,7 +82,7 @@ OLTP = {
 class Bench:
     """A server with a seeded database and copies of it."""
 
-    def __init__(self, server: ScratchServer, sessions: int) -> None:
+    def __init__(self, server: ScratchServer, sessions: int, *, index_after: bool) -> None:
         self.server, self.sessions = server, sessions
         url = server.create_database(SEEDED)
         target = Target.parse(url, "the benchmark")
@@ -93,6 +93,8 @@ class Bench:
                 "CREATE TABLE oltp_session AS SELECT row_number() OVER (ORDER BY id)::int AS n, id FROM sessions"
             )
             connection.execute("ALTER TABLE oltp_session ADD PRIMARY KEY (n)")
+            if index_after:
+                connection.execute("DROP INDEX ix_kernels_kernel_group_id")
             with suppress(psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile):
                 connection.execute("CREATE EXTENSION pg_prewarm")
             connection.execute("VACUUM (ANALYZE)")
@@ -243,11 +245,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run the rounds and return the figures."""
     rates: dict[str, list[dict[str, float]]] = {}
     waits: dict[str, list[dict[str, float]]] = {}
-    settings = {**DURABLE, "wal_compression": options.wal_compression}
-    with ScratchServer(options.pg_bindir, settings=settings) as server:
+    with ScratchServer(options.pg_bindir, settings=DURABLE) as server:
         say(f"PostgreSQL {server.installation.version}: seeding {options.sessions:,} sessions")
-        bench = Bench(server, options.sessions)
-        extra = {"batch_size": options.batch_size, "full_speed": True}
+        bench = Bench(server, options.sessions, index_after=options.index_after)
+        extra = {
+            "batch_size": options.batch_size,
+            "full_speed": True,
+            "wal_compression": options.wal_compression,
+        }
         variants: dict[str, Callable[[str], dict[str, float]]] = {
             "floor": lambda name: floor(bench, name),
             "ours_1": lambda name: ours(bench, name, workers=1, **extra),
@@ -287,8 +292,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "postgresql": version,
         "sessions": options.sessions,
         "rounds": options.rounds,
+        "batch_size": options.batch_size or "the engine's",
+        "index_after": options.index_after,
         "orm_note": f"on the first {found['orm']['sessions']:.0f} sessions by id; its rate is compared",
-        "server": settings,
+        "server": DURABLE,
+        "wal_compression_of_ours": options.wal_compression,
         "rates": found,
         "rates_by_round": {v: [round(one["sessions_per_second"], 1) for one in r] for v, r in rates.items()},
         "oltp": {"transactions_per_second": OLTP_RATE, "clients": OLTP_CLIENTS, **beside} if beside else None,
@@ -311,7 +319,8 @@ def main() -> None:
     parser.add_argument("--orm-sessions", type=int, default=2000, help="How many of them the ORM loop does.")
     parser.add_argument("--batch-size", type=int, help="Fixed size of ours; by default what the engine chooses.")
     parser.add_argument("--oltp-seconds", type=float, default=12, help="Of each latency measurement; 0 for none.")
-    parser.add_argument("--wal-compression", default="off", help="The server's, for every variant.")
+    parser.add_argument("--wal-compression", default="off", help="Of the connections of ours.")
+    parser.add_argument("--index-after", action="store_true", help="Without the index on kernels.kernel_group_id.")
     parser.add_argument("--pg-bindir", type=Path, help="Programs of another PostgreSQL than the wheel's.")
     options = parser.parse_args()
     machine = {"cpus": os.cpu_count(), "machine": platform.machine(), "load_1m": round(os.getloadavg()[0], 1)}

@@ -1,6 +1,6 @@
 """Drives the backfill engine for `backfill.py`, in a process that imports nothing else, so that its memory is ours.
 
-The argument is a JSON object: `conninfo`, and maybe `workers`, `batch_size`, `full_speed`, `max_time` in seconds.
+The argument is a JSON object: `conninfo`, and maybe `workers`, `batch_size`, `full_speed`, `wal_compression`, `max_time` in seconds.
 """
 
 import dataclasses
@@ -32,7 +32,8 @@ def drive(order: Mapping[str, Any]) -> dict[str, float]:
         last = time.monotonic()
 
     def connect(*, primary: bool = False) -> psycopg.Connection:  # noqa: ARG001
-        return psycopg.connect(order["conninfo"], prepare_threshold=None, autocommit=True)
+        options = f"-c wal_compression={order.get('wal_compression', 'off')}"
+        return psycopg.connect(order["conninfo"], options=options, prepare_threshold=None, autocommit=True)
 
     workers, max_time = order.get("workers", 1), order.get("max_time")
     known = {f.name for f in dataclasses.fields(engine.Settings)}
