@@ -1,6 +1,7 @@
 """Drives the backfill engine for `backfill.py`, in a process that imports nothing else, so that its memory is ours.
 
-The argument is a JSON object: `conninfo`, and maybe `workers`, `batch_size`, `full_speed`, `wal_compression`, `max_time` in seconds.
+The argument is a JSON object: `conninfo`, and maybe `workers`, `batch_size`, `full_speed`, `wal_compression`, and
+`max_time` in seconds.
 """
 
 import dataclasses
