@@ -24,17 +24,16 @@ class KernelGroups:
         is none of ours any more. It may insert a session's group meanwhile: see `WRITE` and `LINK`.
         """
         connection.execute(statements.PLAN_FOR_ARRAYS)
-        kernels = connection.execute(statements.LOCK_KERNELS, {"keys": keys}).fetchall()
-        counts = (0, 0, 0, 0, 0)
+        locked = connection.execute(statements.LOCK_KERNELS, {"keys": f"{{{','.join(map(str, keys))}}}"}).fetchone()
+        assert locked is not None
+        places, sessions = locked
+        counts: Row = (0, 0, 0, 0, 0)
         linked = 0
-        if kernels:
-            sessions = sorted({session_id for _, session_id in kernels})
+        if places is not None:
             row = connection.execute(statements.WRITE, {"keys": sessions, "run": run_id}).fetchone()
             assert row is not None
             counts = row
-            linked = connection.execute(
-                statements.LINK, {"keys": sessions, "kernels": [id_ for id_, _ in kernels]}
-            ).rowcount
+            linked = connection.execute(statements.LINK, {"keys": sessions, "places": places}).rowcount
         return {
             **dict(zip(("groups", "slots", "environ", "rejects", "divergent"), counts, strict=True)),
             "linked": linked,

@@ -166,6 +166,19 @@ def test_locked_kernel_is_waited_for(cluster, application, backfill):
     assert future.result(PATIENCE_S).totals["linked"] == 1
 
 
+def test_kernel_that_moved_while_its_lock_was_waited_for_is_linked_at_once(cluster, application, backfill):
+    session = cluster.session()
+    kernel = cluster.kernel(session)
+    application.execute("BEGIN")
+    application.execute("UPDATE kernels SET status = 'RUNNING' WHERE id = %s", (kernel,))
+    future, pid = backfill(lock_timeout=timedelta(seconds=PATIENCE_S), attempts=1)
+    wait_until_blocked(cluster.connection, pid)
+    application.execute("COMMIT")
+    assert future.result(PATIENCE_S).totals["linked"] == 1
+    assert is_linked_to(cluster, kernel)
+    assert cluster.connection.execute("SELECT status FROM kernels").fetchall() == [("RUNNING",)]
+
+
 def test_kernel_locked_throughout_ends_cleanly(cluster, application):
     sessions = sorted(cluster.session() for _ in range(3))
     kernels = [cluster.kernel(session) for session in sessions]
@@ -182,6 +195,24 @@ def test_kernel_locked_throughout_ends_cleanly(cluster, application):
     application.execute("ROLLBACK")
     assert cluster.run(**settings).totals["linked"] == 3
     assert cluster.failures() == []
+
+
+def test_no_batch_scans_the_groups_of_those_before(cluster, connect):
+    """Nor do the checks of its foreign keys, whose plans are made by a connection's first batch and kept."""
+    cluster.connection.execute(
+        "WITH s AS (INSERT INTO sessions (name) SELECT n FROM generate_series(1, 400) AS n RETURNING id),"
+        " k AS (INSERT INTO kernels (session_id, environ) SELECT id, '{A=1,B=2}' FROM s RETURNING id)"
+        " INSERT INTO resource_allocations (kernel_id, slot_name, requested) SELECT id, 'cpu', 1 FROM k"
+    )
+    connection = connect()
+    assert cluster.run(connection, batch_size=40).totals["groups"] == 400
+    connection.close()
+    deadline = time.monotonic() + PATIENCE_S
+    counted = "SELECT n_tup_ins, seq_scan FROM pg_stat_user_tables WHERE relname = 'kernel_groups'"
+    while (found := cluster.connection.execute(counted).fetchone())[0] < 400:
+        assert time.monotonic() < deadline, "the server never counted the inserts"
+        time.sleep(0.01)
+    assert found == (400, 0)
 
 
 def test_image_deleted_between_read_and_insert_is_read_again(cluster, connect):
