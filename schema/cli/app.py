@@ -15,7 +15,9 @@ COMMANDS = {
     "upgrade": Lazy("schema.cli.upgrade", "Upgrade the database to a revision."),
     "downgrade": Lazy("schema.cli.downgrade", "Downgrade the database to a revision."),
     "backfill": Lazy("schema.cli.backfill", "Give existing sessions their kernel groups."),
-    "heads": Lazy("schema.cli.heads", "Show the heads of the history, and everything that is wrong with it."),
+    "heads": Lazy(
+        "schema.cli.heads", "Show the heads of the history, and everything that is wrong with it.", (Format.GITHUB,)
+    ),
     "merge": Lazy("schema.cli.merge", "Join several heads with an empty merge revision."),
     "rebase": Lazy("schema.cli.rebase", "Move an arm that nobody has run on top of the other head."),
     "lineage": Lazy("schema.cli.lineage", "Show and check the history across releases."),

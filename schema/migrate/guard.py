@@ -220,13 +220,21 @@ class Guard:
                 raise _refused_by_pooler(self._step.revision.revision)
             # In the transaction that the block is about to commit.
             written = self._write_fresh()
-        with self._block():
-            self.standing += written
-            self._in_block = True
-            try:
-                yield
-            finally:
-                self._in_block = False
+        broken: sa.exc.DBAPIError | None = None
+        try:
+            with self._block():
+                self.standing += written
+                self._in_block = True
+                try:
+                    yield
+                except sa.exc.DBAPIError as error:
+                    broken = error
+                    raise
+                finally:
+                    self._in_block = False
+        except sa.exc.PendingRollbackError:
+            # Alembic began the next transaction on a connection that is gone, which says nothing of the cause.
+            raise broken or DatabaseError("the connection broke in an autocommit block") from None
 
     def _on_execute_no_params(self, cursor: DBAPICursor, statement: str, context: ExecutionContext) -> bool:
         return self._on_execute(cursor, statement, None, context)

@@ -80,13 +80,13 @@ class Journal:
         if self._value("SELECT to_regclass(:name) IS NULL", name=self.name):
             return None
         rows = self._execute(
-            "SELECT revision, is_upgrade, digest, statement, kind, row_count, committed_at IS NOT NULL "
+            "SELECT revision, is_upgrade, digest, statement, kind, row_count, committed_at IS NOT NULL AS committed "
             f"FROM {self.name} ORDER BY place"
         ).all()
         if not rows:
             return None
-        entries = [Entry(*row[2:]) for row in map(tuple[Any, ...], rows)]
-        return Unfinished(rows[0][0], rows[0][1], tuple(entries))
+        entries = (Entry(row.digest, row.statement, row.kind, row.row_count, row.committed) for row in rows)
+        return Unfinished(rows[0].revision, rows[0].is_upgrade, tuple(entries))
 
     def write(self, revision: str, is_upgrade: bool, place: int, entries: Sequence[Entry]) -> None:
         """Add statements, the first of which is number `place` of the revision."""

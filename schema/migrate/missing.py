@@ -8,8 +8,10 @@ import sqlalchemy as sa
 from alembic.runtime.migration import MigrationContext
 
 from schema.errors import ExitCode, RevisionError, SchemaError
+from schema.lineage.findings import Finding
 from schema.lineage.git import Repository, Snapshot, released
 from schema.lineage.graph import Graph, load
+from schema.lineage.integrity import Ledger, expected, verify
 from schema.lineage.layout import read_layout
 from schema.lineage.skipped import Skipped, View, skipped_by_database
 from schema.migrate.project import Project
@@ -91,6 +93,13 @@ def missing_in(found: Sequence[Skipped]) -> list[str]:
             hint="Name the release that it came by: --released-ref REF, or --against DUMP.",
         )
     return [id_ for ids in answers for id_ in ids]
+
+
+def edited_releases(project: Project) -> tuple[Finding, ...]:
+    """Released revisions that were edited since; nothing without git and without a ledger."""
+    layout = read_layout(project.ini)
+    entries = expected(Ledger.read(layout.ledger), _released(Repository.around(layout), ()))
+    return tuple(verify(load(layout), entries))
 
 
 def ran_late(migration: MigrationContext) -> list[str]:

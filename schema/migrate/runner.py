@@ -16,7 +16,7 @@ from alembic.util import CommandError
 
 from schema.errors import ConfigError, DatabaseError, LockTimeoutError, RevisionError, SchemaError, UsageError
 from schema.migrate.guard import Guard
-from schema.migrate.journal import numbered
+from schema.migrate.journal import Journal, Unfinished, numbered
 from schema.migrate.lock import RunnerLock, only_runner
 from schema.migrate.missing import Sources, missing_in, note_late, ran_late, refuse_skipped, skipped_in
 from schema.migrate.offline import scripted
@@ -72,6 +72,9 @@ class VersionTable:
 
     heads: tuple[str, ...]
     name: str
+    ran_late: tuple[str, ...] = ()
+    """Revisions below the heads that ran after them."""
+    unfinished: Unfinished | None = None
 
 
 def upgrade(
@@ -149,7 +152,8 @@ def version_table(project: Project, target: Target) -> VersionTable:
     found: list[VersionTable] = []
 
     def look(heads: Any, context: MigrationContext) -> Iterable[RevisionStep]:
-        found.append(VersionTable(tuple(sorted(heads)), context.version_table))
+        late, unfinished = tuple(ran_late(context)), Journal(context).read()
+        found.append(VersionTable(tuple(sorted(heads)), context.version_table, late, unfinished))
         return ()
 
     try:
