@@ -153,7 +153,8 @@ def chapters(story: Story) -> None:
     story.run("heads --check")
 
     story.say(
-        "A fix is needed in 1.0 too. It is written once, at the head and idempotent, then backported. Databases of both releases and an empty one are brought to the head on a scratch server first:"
+        "A fix is needed in 1.0 too. It is written once, at the head and idempotent, then backported. Databases of "
+        "both releases and an empty one are brought to the head on a scratch server first, and must end alike:"
     )
     story.write("f100", "e200", "Index users.id.", "CREATE INDEX IF NOT EXISTS ix_users_id ON users (id)")
     story.run("-q lineage backport f100 --at v1.0 --rev-id f099 --apply")
