@@ -129,11 +129,11 @@ class Database:
         getattr(command, name)(config, *arguments)
         return printed.getvalue().splitlines()
 
-    def upgrade(self, revision: str = "head") -> runner.Run:
-        return runner.upgrade(self.project, self.target, revision)
+    def upgrade(self, revision: str = "head", *, yes: bool = False) -> runner.Run:
+        return runner.upgrade(self.project, self.target, revision, options=runner.Options(yes=yes))
 
-    def downgrade(self, revision: str) -> runner.Run:
-        return runner.downgrade(self.project, self.target, revision)
+    def downgrade(self, revision: str, *, yes: bool = False) -> runner.Run:
+        return runner.downgrade(self.project, self.target, revision, options=runner.Options(yes=yes))
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self.connection() as connection:
