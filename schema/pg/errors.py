@@ -39,7 +39,7 @@ _REFUSALS: tuple[tuple[str, type[DatabaseError], str | None], ...] = (
     (
         r"unsupported startup parameter",
         DatabaseUnreachableError,
-        "A connection pooler refuses session settings: connect to PostgreSQL itself.",
+        "A pooler refuses the options of the URL or of PGOPTIONS: leave them out, or name PostgreSQL itself.",
     ),
     (
         r"too many clients|too many connections|connection slots",
