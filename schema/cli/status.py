@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schema.cli.backfill import progress_data
+from schema.cli.backfill_text import progress_data
 from schema.cli.context import App, Result, pass_app
 from schema.cli.database import project, target
 
 if TYPE_CHECKING:
-    from schema.backfill import Progress
+    from schema.backfill.report import Progress
     from schema.migrate.status import DatabaseStatus
     from schema.pg.target import Target
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 @pass_app
 def command(app: App) -> None:
     """Show which database, its revision, what is pending, and the backfill."""
-    from schema.backfill import progress
+    from schema.backfill.jobs.kernel_groups import KernelGroups
+    from schema.backfill.report import progress
     from schema.migrate.status import database_status
     from schema.pg.connect import connect
 
@@ -26,7 +27,7 @@ def command(app: App) -> None:
     where = target(app, of)
     status = database_status(of, where)
     with connect(where, autocommit=True) as connection:
-        backfill = progress(connection)
+        backfill = progress(connection, KernelGroups())
     app.finish(Result(data(status, where, backfill), text(status, where, backfill)))
 
 

@@ -47,6 +47,34 @@ def connect(
         raise translate(error) or error from error
 
 
+def connect_pooled(
+    target: Target, *, application_name: str = "schemactl", primary: bool = False
+) -> psycopg.Connection[tuple[Any, ...]]:
+    """Open an autocommit connection that may go through a pooler in transaction mode.
+
+    A pooler refuses options at the start and hands the session to others between transactions, so none are sent and
+    no statement is prepared: what a transaction needs it sets itself, by SET LOCAL. Options that the URL or PGOPTIONS
+    give are sent, as somebody wanted them.
+
+    Args:
+        target: where to.
+        application_name: the name in pg_stat_activity; one in the URL wins.
+        primary: of several hosts in the URL, take one that accepts writes.
+
+    Raises:
+        DatabaseError: no connection could be made; the class says why.
+    """
+    parameters = _named(target, application_name)
+    if primary:
+        parameters["target_session_attrs"] = "read-write"
+    try:
+        return _patiently(
+            lambda: psycopg.connect(target.conninfo, autocommit=True, prepare_threshold=None, **parameters)
+        )
+    except psycopg.Error as error:
+        raise translate(error) or error from error
+
+
 def engine(
     target: Target,
     *,
@@ -91,7 +119,12 @@ def _parameters(
     # Options given here replace those of the environment, so they are carried over.
     options = [str(given.get("options") or os.environ.get("PGOPTIONS", ""))]
     options += [f"-c {name}={_escaped(value)}" for name, value in wanted.items()]
-    parameters: dict[str, Any] = {"options": " ".join(filter(None, options))}
+    return {"options": " ".join(filter(None, options)), **_named(target, application_name)}
+
+
+def _named(target: Target, application_name: str) -> dict[str, Any]:
+    given = conninfo_to_dict(target.conninfo)
+    parameters: dict[str, Any] = {}
     if "application_name" not in given:
         parameters["application_name"] = application_name
     if "connect_timeout" not in given:

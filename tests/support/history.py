@@ -25,7 +25,7 @@ from tests.support.catalog import catalog
 
 ROOT = Path(__file__).parents[2]
 INI = ROOT / "alembic.ini"
-HEAD = "a3e7f1c6d840"
+HEAD = "4e2a9c7f1b58"
 VERSIONS = ROOT / "migrations/versions"
 
 

@@ -6,7 +6,7 @@ import pytest
 from psycopg import sql
 
 from schema.cli import run
-from schema.cli.backfill import Duration
+from schema.cli.options import Duration
 
 SECRET = "hunter2"
 
@@ -203,13 +203,17 @@ def test_missing_privilege_loses_nothing(schemactl, cluster, legacy):
     try:
         cluster.connection.execute(sql.SQL("GRANT ALL ON ALL TABLES IN SCHEMA public TO {}").format(name))
         cluster.connection.execute(sql.SQL("REVOKE UPDATE ON kernels FROM {}").format(name))
+        cluster.connection.execute(sql.SQL("GRANT pg_monitor TO {}").format(name))
         url = cluster.url.replace("postgres@", f"{role}@")
         code, _, err = schemactl(url=url, format_="text")
         assert code == 1
         assert "permission denied for table kernels" in err
         assert cluster.groups(legacy[0]) == []
         status = schemactl("status")[1]["backfill"]
-        assert (status["state"], status["last_error"]) == ("running", "permission denied for table kernels")
+        assert (status["state"], status["last_error"]) == (
+            "running",
+            "PostgreSQL says: permission denied for table kernels (SQLSTATE 42501)",
+        )
         cluster.connection.execute(sql.SQL("GRANT UPDATE ON kernels TO {}").format(name))
         assert schemactl(url=url)[0] == 5
     finally:

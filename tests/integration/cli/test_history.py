@@ -75,7 +75,7 @@ def test_upgrade_and_downgrade_as_json(cli: Cli) -> None:
 def test_downgrade_to_base(cli: Cli) -> None:
     cli("upgrade")
     assert cli("downgrade", "base") == 0
-    assert re.fullmatch(rf"Downgraded from {HEAD} to base: 15 revisions in \d+\.\d s\.\n", cli.output)
+    assert re.fullmatch(rf"Downgraded from {HEAD} to base: 16 revisions in \d+\.\d s\.\n", cli.output)
     assert not cli.database.table_exists("sessions")
     assert cli("downgrade", "base") == 0
     assert cli.output == "Nothing to do: the database is at base.\n"
@@ -90,9 +90,10 @@ def test_status(cli: Cli, major: str) -> None:
         f"Server    PostgreSQL {major}",
         "Current   f8a1637d2e5b",
         f"Head      {HEAD}",
-        "Pending   2",
+        "Pending   3",
         "          0d9b5c7e83f2 Validate the foreign key of kernel_groups.bootstrap_script_revision_id.",
         "          a3e7f1c6d840 Index kernel_groups.bootstrap_script_revision_id.",
+        "          4e2a9c7f1b58 Backfill ledger: phases, what workers do, rows set aside.",
         "Backfill  never run",
     ]
     cli("upgrade")
@@ -109,7 +110,7 @@ def test_status(cli: Cli, major: str) -> None:
 def test_status_changes_nothing(cli: Cli) -> None:
     before = cli.database.catalog()
     code, data = cli.json("status")
-    assert (code, data["current"], data["heads"], len(data["pending"])) == (0, [], [HEAD], 15)
+    assert (code, data["current"], data["heads"], len(data["pending"])) == (0, [], [HEAD], 16)
     assert (data["tables"], data["foreign"]) == (0, False)
     assert cli.database.catalog() == before
 
