@@ -23,7 +23,10 @@ SAMPLE_ROWS = 20_000
 """Rows that a sample aims at; tables up to five times that size are read whole."""
 
 EVEN_ENOUGH = 1.5
-"""A range may hold this many times its share for the keys to count as random."""
+"""A range may hold this many times its share of the sample for the keys to count as random."""
+
+SHARE_MIN = 100
+"""Rows of the sample per range, below which it says too little about how the keys are spread."""
 
 COUNTED_MAX = 1_000_000
 """Rows up to which a table is counted; a larger one is taken at the planner's estimate."""
@@ -96,13 +99,14 @@ def _counts(connection: Connection[Row], parent: Parent, inner: Sequence[str], e
 
 
 def _is_even(counts: Sequence[int]) -> bool:
-    return max(counts) <= EVEN_ENOUGH * sum(counts) / len(counts) + 50
+    share = sum(counts) / len(counts)
+    return share >= SHARE_MIN and max(counts) <= EVEN_ENOUGH * share
 
 
 def _sampled(connection: Connection[Row], parent: Parent, count: int, expected: int) -> list[str]:
     """Bounds that cut the sample into equal parts, by the key's own order; equal ones become one."""
     statement = sql.SQL(
-        "SELECT DISTINCT bound, bound::text FROM ("
+        "SELECT DISTINCT bound, bound::text AS shown FROM ("
         " SELECT unnest(percentile_disc({places}::float8[]) WITHIN GROUP (ORDER BY {key})) AS bound"
         " FROM {table} {sample}) AS sampled WHERE bound IS NOT NULL ORDER BY bound"
     ).format(
