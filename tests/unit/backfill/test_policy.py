@@ -16,7 +16,9 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize(("state", "expected"), [(state, act) for act, states in EXPECTED.items() for state in states.split()])
+@pytest.mark.parametrize(
+    ("state", "expected"), [(state, act) for act, states in EXPECTED.items() for state in states.split()]
+)
 def test_by_state(state, expected):
     assert action(psycopg.errors.lookup(state)()) is expected
 
