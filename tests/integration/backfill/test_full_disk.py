@@ -12,7 +12,7 @@ from psycopg import sql
 
 from schema.cli import run
 from schema.errors import ExitCode
-from schema.pg.binaries import find_installation
+from schema.pg.account import server_account
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def small_disk(server, cluster) -> Iterator[Path]:
     space = sql.Identifier(f"small_{cluster.connection.info.dbname}")
     move = sql.SQL("ALTER TABLE kernel_group_environ SET TABLESPACE {}")
     try:
-        account = find_installation(server.bindir if server.major != "18" else None).account
+        account = server_account()
         shutil.chown(folder, account.uid, account.gid)
         cluster.connection.execute(sql.SQL("CREATE TABLESPACE {} LOCATION {}").format(space, sql.Literal(str(folder))))
         cluster.connection.execute(move.format(space))

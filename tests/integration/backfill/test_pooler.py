@@ -12,8 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from schema.cli import run
-from schema.pg.account import Account
-from schema.pg.binaries import find_installation
+from schema.pg.account import server_account
 from tests.support.backfill import until
 
 PGBOUNCER = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/opt/homebrew/bin:/usr/local/bin")
@@ -25,7 +24,7 @@ def pooled(server, head_database) -> Iterator[str]:
     """URL of the test's database through a pooler."""
     if PGBOUNCER is None:
         pytest.skip("pgbouncer is not installed: Debian's package pgbouncer, which .ci/run installs")
-    account: Account = find_installation(server.bindir if server.major != "18" else None).account
+    account = server_account()
     folder = Path(tempfile.mkdtemp(prefix="pooler-", dir="/tmp"))
     try:
         (folder / "pgbouncer.ini").write_text(
