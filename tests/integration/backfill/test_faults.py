@@ -12,8 +12,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from schema.backfill import ledger, report
+from schema.backfill import claims, engine, ledger, report
 from schema.backfill.jobs.kernel_groups import KernelGroups
+from schema.backfill.stop import Stop
 from schema.backfill.worker import CircuitOpenError
 from schema.errors import ExitCode
 from tests.support.backfill import until
@@ -329,3 +330,48 @@ def test_mismatch_ends_the_run_as_failed(cluster):
     outcome = cluster.run()
     assert (outcome.end, outcome.run.state, outcome.totals["mismatches"]) == ("mismatch", "failed", 1)
     assert outcome.run.last_error == "1 mismatches in the verification"
+
+
+def test_abort_cancels_the_batch_at_hand(cluster):
+    sessions(cluster, 4)
+    stop = Stop()
+
+    def spoil(connection, call, keys):
+        if call == 2:
+            threading.Timer(0.2, stop.abort).start()
+            connection.execute("SELECT pg_sleep(25)")
+
+    started = time.monotonic()
+    outcome = cluster.run(Spoiled(spoil), batch_size=2, watch={"stop": stop})
+    assert time.monotonic() - started < 10
+    assert (outcome.end, outcome.parents, outcome.totals["groups"]) == ("interrupted", 2, 2)
+    [chunk] = claims.chunks(cluster.connection, outcome.run.id)
+    assert (chunk.state, chunk.owner) == ("pending", None)
+
+
+def test_rests_and_size_are_the_operators(cluster):
+    """A worker at a quarter of its time rests three times as long as it works."""
+    sessions(cluster, 6)
+
+    def spoil(connection, call, keys):
+        connection.execute("SELECT pg_sleep(0.05)")
+
+    started = time.monotonic()
+    outcome = cluster.run(Spoiled(spoil), batch_size=2, duty=0.25)
+    assert outcome.end == "complete"
+    # Three batches of 50 ms, of which the last, that finds nothing more, needs no rest.
+    assert time.monotonic() - started > 3 * 0.05 * 4
+
+
+def test_new_tables_get_statistics(cluster, monkeypatch):
+    sessions(cluster, 12)
+    monkeypatch.setattr(engine, "POLL_S", 0.02)
+
+    def spoil(connection, call, keys):
+        connection.execute("SELECT pg_sleep(0.05)")
+
+    cluster.run(Spoiled(spoil), batch_size=1)
+    rows = cluster.connection.execute(
+        "SELECT relname FROM pg_class WHERE relname LIKE 'kernel_group%' AND relkind = 'r' AND reltuples >= 0"
+    )
+    assert "kernel_groups" in {name for (name,) in rows}
