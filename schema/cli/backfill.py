@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from schema.backfill.survey import Survey
     from schema.pg.target import Target
 
-METRICS_INTERVAL_S = 5.0
-"""Time between two writings of the metrics file."""
-
 
 @click.group("backfill", cls=LazyGroup, lazy={}, invoke_without_command=True)
 @click.option("--dry-run", is_flag=True, help="Do all the work and roll it back; nothing is written.")
@@ -196,19 +193,16 @@ def _interruptible(app: App) -> "Iterator[Stop]":
 
 def _metrics_writer(app: App, path: Path) -> "Callable[[Connection[tuple[Any, ...]]], None]":
     """A function that keeps the file up to date; a file that can't be written is said once, and stops nothing."""
-    import time
-
     from schema.backfill import metrics, report
     from schema.backfill.jobs.kernel_groups import KernelGroups
 
-    last, failed = 0.0, False
+    failed = False
 
     def observe(connection: "Connection[tuple[Any, ...]]") -> None:
-        nonlocal last, failed
+        nonlocal failed
         found = report.progress(connection, KernelGroups())
-        if found is None or (time.monotonic() - last < METRICS_INTERVAL_S and found.finished_at is None):
+        if found is None:
             return
-        last = time.monotonic()
         try:
             metrics.write(path, found)
         except OSError as error:
