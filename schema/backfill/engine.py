@@ -6,7 +6,8 @@ The engine knows no job's tables. A call joins the job's active run, on whatever
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import psycopg
 from psycopg import Connection, sql
@@ -40,6 +41,8 @@ class Outcome:
     parents: int
     """Parent rows done by this call."""
     seconds: float
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of each phase that this call worked in, waits at its end included."""
 
 
 def run(
@@ -92,7 +95,10 @@ def run(
     end = stop.end or End.INTERRUPTED
     if closed.finished_at is not None:
         end = End.COMPLETE if closed.state == RunState.COMPLETE else End.MISMATCH
-    return Outcome(end, closed, totals, parents, time.monotonic() - started)
+    ended = time.monotonic()
+    begun = [*shared.phases.items(), ("", ended)]
+    phases = {name: after - at for (name, at), (_, after) in pairwise(begun)}
+    return Outcome(end, closed, totals, parents, ended - started, phases)
 
 
 def join(connection: Connection[Row], job: Job, settings: Settings) -> ledger.Run:

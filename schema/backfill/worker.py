@@ -60,6 +60,8 @@ class Shared:
     holds: tuple[Hold, ...] = ()
     batches: int = 0
     older_since: float | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+    """When the first worker of this call claimed a chunk in each phase."""
 
     def committed(self, parents: int) -> None:
         """Count a batch."""
@@ -67,6 +69,14 @@ class Shared:
             self.batches += 1
             if parents:
                 self.advance(parents)
+
+    def entered(self, phase: str) -> None:
+        """Note that work on a phase begins."""
+        with self.lock:
+            if phase not in self.phases:
+                self.phases[phase] = time.monotonic()
+                if phase != RunPhase.BATCHES:
+                    self.notify("Sweeping up what came meanwhile" if phase == RunPhase.SWEEP else "Verifying")
 
     def is_over(self) -> bool:
         """Whether the time allowed is spent."""
@@ -127,6 +137,7 @@ class Worker:
                 lambda connection: claims.claim(connection, shared.run_id, self._owner, shared.settings.lease)
             )
             if chunk is not None:
+                shared.entered(chunk.phase)
                 self._chunk(chunk)
                 continue
             turn = self._patiently(lambda connection: phases.turn(connection, shared.run_id))

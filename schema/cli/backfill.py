@@ -115,7 +115,9 @@ def _run(app: App, *, dry_run: bool, full_speed: bool, metrics: Path | None, **o
         expected = partition.estimate(connection, job.parent)
         if dry_run:
             with progress(app, "Backfilling (dry run)", expected) as advance:
-                app.finish(outcome_result(rehearsal.dry_run(connection, job, settings, advance=advance)))
+                rehearsed = rehearsal.dry_run(connection, job, settings, advance=advance)
+    if dry_run:
+        app.finish(outcome_result(rehearsed))
 
     def connect(*, primary: bool = False) -> "Connection[tuple[Any, ...]]":
         from schema.pg.connect import connect_pooled

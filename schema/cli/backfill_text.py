@@ -77,6 +77,7 @@ def outcome_result(outcome: "Outcome") -> Result:
         "sessions": outcome.parents,
         "seconds": round(outcome.seconds, 3),
         "sessions_per_second": round(rate, 1),
+        "phases": {name: round(seconds, 3) for name, seconds in outcome.phases.items()},
         "totals": dict(outcome.totals),
     }
     return Result(data, "\n".join(lines), code)
