@@ -128,6 +128,9 @@ def _watch(
                 if spare.closed:
                     spare = shared.connect()
                 _hold(shared, monitor.poll(spare))
+                # A worker that is held, or rests, begins no batch in which it would see this.
+                if ledger.get(spare, shared.run_id).desired_state == RunState.PAUSED:
+                    shared.stop.request(End.PAUSED)
                 if analyzed < len(ANALYZED_AFTER) and shared.batches >= ANALYZED_AFTER[analyzed]:
                     analyzed += 1
                     _analyze(spare, shared.job)
@@ -153,7 +156,7 @@ def _watch(
 def _hold(shared: Shared, holds: tuple[Hold, ...]) -> None:
     before, shared.holds = shared.holds, holds
     if {hold.name for hold in holds} != {hold.name for hold in before}:
-        shared.notify(f"Held by {'; '.join(map(str, holds))}" if holds else "Nothing holds it any more")
+        shared.say(f"Held by {'; '.join(map(str, holds))}" if holds else "Nothing holds it any more")
 
 
 def _join(threads: list[threading.Thread], seconds: float | None) -> None:

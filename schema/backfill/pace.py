@@ -45,8 +45,8 @@ class Pace:
             self._size = max(self._size / 2, self._settings.batch_min)
 
     def rest(self, seconds: float) -> float:
-        """Seconds to rest after a batch that took `seconds`."""
-        return seconds * (1 / self._settings.duty - 1)
+        """Seconds to rest after a batch that took `seconds`; never so long that the lease is in danger."""
+        return min(seconds * (1 / self._settings.duty - 1), self._settings.lease.total_seconds() / 2)
 
 
 def _average(before: float | None, now: float) -> float:

@@ -56,7 +56,7 @@ class Shared:
     advance: Callable[[int], None]
     notify: Callable[[str], None]
     started: float = field(default_factory=time.monotonic)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.RLock = field(default_factory=threading.RLock)
     holds: tuple[Hold, ...] = ()
     batches: int = 0
     older_since: float | None = None
@@ -70,13 +70,18 @@ class Shared:
             if parents:
                 self.advance(parents)
 
+    def say(self, message: str) -> None:
+        """Tell the operator something, one thread at a time."""
+        with self.lock:
+            self.notify(message)
+
     def entered(self, phase: str) -> None:
         """Note that work on a phase begins."""
         with self.lock:
             if phase not in self.phases:
                 self.phases[phase] = time.monotonic()
                 if phase != RunPhase.BATCHES:
-                    self.notify("Sweeping up what came meanwhile" if phase == RunPhase.SWEEP else "Verifying")
+                    self.say("Sweeping up what came meanwhile" if phase == RunPhase.SWEEP else "Verifying")
 
     def is_over(self) -> bool:
         """Whether the time allowed is spent."""
@@ -160,7 +165,7 @@ class Worker:
         with shared.lock:
             if shared.older_since is None:
                 shared.older_since = now
-                shared.notify(f"Waiting for transactions that are older than the run: {names}")
+                shared.say(f"Waiting for transactions that are older than the run: {names}")
         if now - shared.older_since > shared.settings.older_wait.total_seconds():
             raise MoreWorkError(
                 f"all batches are done, but transactions that are older than the run go on: {names}",
@@ -205,7 +210,7 @@ class Worker:
                     shared.stop.request(End.TIME)
                 shared.stop.wait(self._pace.rest(seconds))
         except claims.LeaseLostError as error:
-            shared.notify(f"{error.message}; going on with another")
+            shared.say(f"{error.message}; going on with another")
             return
         except BaseException as error:
             self._give_back(chunk, error)

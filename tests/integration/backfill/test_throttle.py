@@ -19,6 +19,7 @@ from schema.backfill.jobs.kernel_groups import KernelGroups
 from schema.backfill.stop import End, Stop
 from schema.backfill.throttle.monitor import LIMITS, Monitor
 from schema.errors import UsageError
+from schema.models.status import RunState
 from schema.pg.scratch import ScratchServer
 from tests.support.backfill import until
 
@@ -178,6 +179,18 @@ def test_held_run_says_why_and_goes_on(cluster):
     [chunk] = claims.chunks(cluster.connection, ledger.latest(cluster.connection, "kernel_groups").id)
     assert (chunk.owner, chunk.held) == (None, None)
     assert cluster.run().end == "complete"
+
+
+def test_pause_reaches_a_run_that_is_held(cluster):
+    cluster.kernel(cluster.session())
+    paused = []
+
+    def pause(message):
+        if message.startswith("Held by"):
+            paused.append(ledger.steer(cluster.connection, JOB.name, RunState.PAUSED))
+
+    outcome = cluster.run(limits=only("oldest_xmin", -1), watch={"notify": pause})
+    assert (len(paused), outcome.end, outcome.totals) == (1, "paused", {})
 
 
 @dataclass

@@ -49,6 +49,10 @@ def test_duty(duty, rest):
     assert Pace(Settings(duty=duty)).rest(0.08) == pytest.approx(rest)
 
 
+def test_rest_ends_before_the_lease():
+    assert Pace(Settings(duty=0.01)).rest(1) == 15
+
+
 def test_rate_has_the_rests_in_it():
     pace = Pace(Settings(duty=0.5))
     assert pace.rate is None
