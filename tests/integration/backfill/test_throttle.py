@@ -20,7 +20,9 @@ from schema.backfill.stop import End, Stop
 from schema.backfill.throttle.monitor import LIMITS, Monitor
 from schema.errors import UsageError
 from schema.models.status import RunState
+from schema.pg.connect import connect_pooled
 from schema.pg.scratch import ScratchServer
+from schema.pg.target import Target
 from tests.support.backfill import until
 
 JOB = KernelGroups()
@@ -269,6 +271,12 @@ def test_standby_that_lags_and_one_that_disappears(replicated):
             "replication_lag_bytes: it cannot be read: the role may not see standbys; grant it pg_monitor"
         ]
         blind.close()
+    # What a worker does after 25006: of several hosts it takes the one that accepts writes.
+    hosts, ports = f"{replicated.folder},{replicated.primary.host}", f"{replicated.primary.port}," * 2
+    both = Target.parse(f"postgresql://postgres@/postgres?host={hosts}&port={ports[:-1]}", "the test")
+    with connect_pooled(both) as first, connect_pooled(both, primary=True) as second:
+        assert first.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
+        assert second.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
     replicated.stop_standby()
     with replicated.connection() as primary:
         until(lambda: not primary.execute("SELECT FROM pg_stat_replication").fetchall())
