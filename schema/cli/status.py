@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schema.cli.backfill import progress_data
+from schema.cli.backfill_text import progress_data
 from schema.cli.context import App, Result, pass_app
 from schema.cli.database import project, target
 from schema.cli.project import findings_data, findings_text
 
 if TYPE_CHECKING:
-    from schema.backfill import Progress
+    from schema.backfill.report import Progress
     from schema.migrate.status import DatabaseStatus
     from schema.pg.target import Target
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @pass_app
 def command(app: App) -> None:
     """Show which database, its revision, what is pending, and the backfill."""
-    from schema.backfill import progress
+    from schema.backfill.jobs.kernel_groups import KernelGroups
+    from schema.backfill.report import progress
     from schema.migrate.status import database_status
     from schema.pg.connect import connect
 
@@ -27,7 +28,7 @@ def command(app: App) -> None:
     where = target(app, of)
     status = database_status(of, where)
     with connect(where, autocommit=True) as connection:
-        backfill = progress(connection)
+        backfill = progress(connection, KernelGroups())
     app.finish(Result(data(status, where, backfill), text(status, where, backfill)))
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, Integer, String, Text, text
+from sqlalchemy import BigInteger, CheckConstraint, Float, ForeignKey, Identity, Index, Integer, String, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -28,6 +28,8 @@ class BackfillRun(Base):
     state: Mapped[str] = mapped_column(String(16), server_default=text("'running'"))
     desired_state: Mapped[str] = mapped_column(String(16), server_default=text("'running'"))
     """What the operator wants; workers look at it between batches."""
+    phase: Mapped[str] = mapped_column(String(16), server_default=text("'batches'"))
+    """What the chunks are walked for: `batches`, then `sweep`, then `verify`."""
     settings: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'::jsonb"))
     snapshot_mark: Mapped[str | None] = mapped_column(Text)
     """`pg_current_snapshot()` at the start: writers older than it may still add rows that no batch has seen."""
@@ -60,6 +62,12 @@ class BackfillChunk(Base):
     lease_expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
     attempts: Mapped[int] = mapped_column(Integer, server_default=text("0"))
     last_sqlstate: Mapped[str | None] = mapped_column(String(5))
+    batch_size: Mapped[int | None] = mapped_column(Integer)
+    """Of the last batch."""
+    rate: Mapped[float | None] = mapped_column(Float)
+    """Parent rows per second lately, rests included."""
+    held: Mapped[str | None] = mapped_column(Text)
+    """What keeps the worker from its next batch."""
     totals: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'::jsonb"))
     updated_at: Mapped[RecordedAt]
 
@@ -68,16 +76,21 @@ class BackfillReject(Base):
     """A value that a run could not carry over. Rows refer to no session: they stay when it is purged."""
 
     __tablename__ = "backfill_rejects"
-    __table_args__ = (Index("ix_backfill_rejects_run_id_session_id", "run_id", "session_id"),)
+    __table_args__ = (
+        Index("ix_backfill_rejects_run_id_session_id", "run_id", "session_id"),
+        CheckConstraint("session_id IS NOT NULL OR parent_key IS NOT NULL", name="parent"),
+    )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
     run_id: Mapped[BackfillRunID] = mapped_column(
         GUID(BackfillRunID), ForeignKey("backfill_runs.id", ondelete="CASCADE")
     )
-    session_id: Mapped[SessionID] = mapped_column(GUID(SessionID))
+    session_id: Mapped[SessionID | None] = mapped_column(GUID(SessionID))
     kernel_id: Mapped[KernelID | None] = mapped_column(GUID(KernelID))
     field: Mapped[str] = mapped_column(Text)
     reason: Mapped[str] = mapped_column(Text)
     raw: Mapped[str | None] = mapped_column(Text)
     """The value as it was; may be a secret, never shown unless asked for."""
+    parent_key: Mapped[str | None] = mapped_column(Text)
+    """Text of the key of a parent row that was set aside whole; then there is no session_id."""
     created_at: Mapped[RecordedAt]

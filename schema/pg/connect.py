@@ -57,18 +57,22 @@ def connect(
     lock_timeout_ms: int | None = None,
     statement_timeout_ms: int | None = None,
     settings: Mapping[str, str] | None = None,
+    primary: bool = False,
 ) -> Connection:
     """Open a connection, in UTC, that never prepares statements by itself.
 
     The timeouts (0 means none, None leaves the server's) and `settings` are in force before the first statement, and
     come back after RESET; behind a pooler they are in force in transactions only, see `Connection`. An
-    application_name or connect_timeout in the URL wins over the ones here.
+    application_name or connect_timeout in the URL wins over the ones here. With `primary`, of several hosts in the URL
+    one that accepts writes is taken.
 
     Raises:
         DatabaseError: no connection could be made; the class says why.
     """
     wanted = _settings(lock_timeout_ms, statement_timeout_ms, settings)
     parameters = _parameters(target, application_name)
+    if primary:
+        parameters["target_session_attrs"] = "read-write"
     try:
         return _open(target, wanted, lambda options: _psycopg(target, autocommit, parameters, options))
     except psycopg.Error as error:

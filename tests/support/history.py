@@ -26,7 +26,7 @@ from tests.support.catalog import catalog
 
 ROOT = Path(__file__).parents[2]
 INI = ROOT / "alembic.ini"
-HEAD = "4b7d2f9a0c63"
+HEAD = "4e2a9c7f1b58"
 VERSIONS = ROOT / "migrations/versions"
 REVISIONS = len(list(VERSIONS.glob("*.py")))
 

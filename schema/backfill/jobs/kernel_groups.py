@@ -15,6 +15,24 @@ class KernelGroups:
 
     name: Final = "kernel_groups"
     parent: Final = Parent(table="sessions", key="id", key_type="uuid")
+    new_tables: Final = ("kernel_groups", "kernel_group_resource_slots", "kernel_group_environ")
+    updated_tables: Final = ("kernels",)
+
+    def pending(self, connection: Connection[Row], after: str | None, upto: str | None, size: int) -> list[Key]:
+        """Find sessions with a kernel that has no link."""
+        parameters = {"after": after, "upto": upto, "size": size}
+        return [row[0] for row in connection.execute(statements.PENDING, parameters)]
+
+    def explain(self, connection: Connection[Row], run_id: UUID, keys: Sequence[Key]) -> list[str]:
+        """Plans of the three statements of `write`."""
+        connection.execute(statements.PLAN_FOR_ARRAYS)
+        row = connection.execute(statements.PLACES, {"keys": keys}).fetchone()
+        assert row is not None
+        parameters = {"keys": keys, "run": run_id, "places": row[0]}
+        lines: list[str] = []
+        for statement in (statements.LOCK_KERNELS, statements.WRITE, statements.LINK):
+            lines += (row[0] for row in connection.execute(f"EXPLAIN {statement}", parameters))
+        return lines
 
     def write(self, connection: Connection[Row], run_id: UUID, keys: Sequence[Key]) -> Mapping[str, int]:
         """Write the sessions' groups and link their kernels.

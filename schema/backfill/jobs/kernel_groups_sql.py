@@ -23,6 +23,19 @@ LOCK_KERNELS: Final = """
     ) AS locked
 """
 
+PENDING: Final = """
+    SELECT DISTINCT session_id FROM kernels
+    WHERE kernel_group_id IS NULL
+      AND (%(after)s::uuid IS NULL OR session_id > %(after)s::uuid)
+      AND (%(upto)s::uuid IS NULL OR session_id <= %(upto)s::uuid)
+    ORDER BY session_id
+    LIMIT %(size)s
+"""
+
+PLACES: Final = """
+    SELECT array_agg(ctid)::text FROM kernels WHERE session_id = ANY(%(keys)s::uuid[]) AND kernel_group_id IS NULL
+"""
+
 # A backfilled group tells by its id that it is one: a time-ordered UUID like the default's, so that index inserts
 # append, but of version 8 ("custom") instead of 7. Verification must know, as an application's groups may hold
 # something else than the rules give, and a column or a ledger row per group would cost more than the group.

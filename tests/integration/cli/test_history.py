@@ -95,10 +95,11 @@ def test_status(cli: Cli, major: str) -> None:
         f"Server    PostgreSQL {major}",
         "Current   f8a1637d2e5b",
         f"Head      {HEAD}",
-        "Pending   3",
+        "Pending   4",
         "          0d9b5c7e83f2 Validate the foreign key of kernel_groups.bootstrap_script_revision_id.",
         "          a3e7f1c6d840 Index kernel_groups.bootstrap_script_revision_id.",
         "          4b7d2f9a0c63 Create the deployment revision tables.",
+        "          4e2a9c7f1b58 Backfill ledger: phases, what workers do, rows set aside.",
         "Backfill  never run",
     ]
     cli("upgrade")
