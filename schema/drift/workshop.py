@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import psycopg
 import sqlalchemy as sa
@@ -30,6 +30,27 @@ _UNKNOWN_ROLE = re.compile(r'^role "(?P<name>.+)" does not exist$')
 _MOST_ROLES = 100
 
 
+@dataclass(frozen=True)
+class Locale:
+    """What of the live database a scratch database has: nothing that tells two databases of one server apart.
+
+    It is a part of cached results' names and of the kept scratch database's.
+    """
+
+    encoding: str
+    collation: str
+    character_type: str
+    provider: str
+    locale: str | None
+
+    @classmethod
+    def of(cls, database: Database) -> Self:
+        """Encoding and locale of a database."""
+        return cls(
+            database.encoding, database.collation, database.character_type, database.locale_provider, database.locale
+        )
+
+
 @dataclass
 class Workshop:
     """A server for scratch databases."""
@@ -41,7 +62,7 @@ class Workshop:
     """The server is our own, so that roles may be made in it."""
     creator: str
     """The role that makes everything here, quoted: it stands for whoever owns the live database's objects."""
-    like: Database | None
+    like: Locale | None
     """What a scratch database has to be like; None leaves it to the server."""
     notes: list[str] = field(default_factory=list)
 
@@ -166,10 +187,10 @@ class Workshop:
             sql.Literal(like.encoding),
             sql.Literal(like.collation),
             sql.Literal(like.character_type),
-            sql.Identifier(like.locale_provider),
+            sql.Identifier(like.provider),
         )
         if like.locale:
-            word = "ICU_LOCALE" if like.locale_provider == "icu" else "BUILTIN_LOCALE"
+            word = "ICU_LOCALE" if like.provider == "icu" else "BUILTIN_LOCALE"
             options += sql.SQL(" {} {}").format(sql.SQL(word), sql.Literal(like.locale))
         return options
 
@@ -203,7 +224,7 @@ def open_workshop(
         ServerError: no server could be started.
         UsageError: `scratch_url` names the live database itself.
     """
-    like = None if live is None else next(live.of(Database), None)
+    like = None if live is None else next(map(Locale.of, live.of(Database)), None)
     with ExitStack() as stack:
         target, ours = _server(stack, live, live_target, scratch_url, pg_bindir, scratch_state_dir(ini))
         with connect(target, application_name="schemactl drift", autocommit=True) as connection:

@@ -84,6 +84,15 @@ def test_the_form_for_ci_compares_models_and_history(run: Run) -> None:
     assert "No database is named" in messages
 
 
+def test_the_history_is_replayed_once_for_all_databases_of_a_server(run: Run) -> None:
+    # Each test has a database of its own name; the cache is the module's.
+    run("drift")
+    change(run, "DO $$BEGIN EXECUTE format('COMMENT ON DATABASE %I IS $a$x$a$', current_database()); END$$")
+    code, report = run.json("drift")
+    assert (code, [(row["object"], row["attribute"]) for row in report["drift"]]) == (3, [("database", "comment")])
+    assert "Replaying" not in run("drift")[2]
+
+
 def test_a_change_by_hand_is_told_with_its_revision_and_repair(run: Run) -> None:
     change(run)
     code, report = run.json("drift")
