@@ -1,6 +1,7 @@
 """`schemactl drift`."""
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import click
@@ -51,7 +52,12 @@ def command(app: App, between: str | None, scratch_url: str | None) -> None:
         pg_bindir=app.pg_bindir,
         report=app.status,
     )
-    found = examine(request)
+    # A stopped CI job gets SIGTERM, and would leave its scratch database on somebody's server.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        found = examine(request)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     database = None if request.live is None else {"url": request.live.masked, "source": request.live.source}
     app.finish(
         Result(

@@ -77,8 +77,10 @@ class Workshop:
         with ExitStack() as stack:
             opened = self._kept(stack) if self.ours else None
             if opened is None:
-                name = self._created()
+                name = _fresh_name()
+                # Before it is made: an interrupt may come while it is.
                 stack.callback(self._drop, name)
+                self._create(name)
                 opened = self._opened(stack, name)
             yield opened
 
@@ -88,7 +90,8 @@ class Workshop:
         names: list[str] = []
 
         def attempt() -> Target:
-            names.append(self._created())
+            names.append(_fresh_name())
+            self._create(names[-1])
             target = self._target(names[-1])
             fill(target)
             return target
@@ -115,7 +118,8 @@ class Workshop:
                 try:
                     done = attempt()
                     break
-                except Exception as error:
+                except BaseException as error:
+                    # Interrupts too: nothing may be left behind.
                     undo()
                     role = unknown_role(error) if self.ours else None
                     asked += 1
@@ -145,7 +149,7 @@ class Workshop:
             exists = admin.execute("SELECT FROM pg_database WHERE datname = %s", [name]).fetchone()
         if exists is None:
             try:
-                self._created(name)
+                self._create(name)
             except DatabaseError as error:
                 # Made by another run since; one that is only half made refuses connections below.
                 if not isinstance(error.__cause__, psycopg.errors.DuplicateDatabase):
@@ -163,8 +167,7 @@ class Workshop:
     def _target(self, name: str) -> Target:
         return Target(self.server.url.set(database=name), "a scratch database")
 
-    def _created(self, name: str | None = None) -> str:
-        name = name or f"schemactl_drift_{uuid.uuid4().hex[:12]}"
+    def _create(self, name: str) -> None:
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name))
         try:
             self._execute(statement + self._locale())
@@ -177,7 +180,6 @@ class Workshop:
             )
             self.like = None
             self._execute(statement)
-        return name
 
     def _locale(self) -> sql.Composed:
         if self.like is None:
@@ -203,6 +205,10 @@ class Workshop:
                 connection.execute(statement)
             except psycopg.Error as error:
                 raise translate(error) or error from error
+
+
+def _fresh_name() -> str:
+    return f"schemactl_drift_{uuid.uuid4().hex[:12]}"
 
 
 @contextmanager

@@ -2,18 +2,21 @@
 
 import json
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
+import sqlalchemy as sa
+from psycopg import sql
 
 from schema.cli.app import run as cli
 from schema.migrate.project import Project
 from schema.migrate.runner import upgrade
 from schema.pg.target import Target
 from tests.conftest import Server
-from tests.support.drift import clone, drop, plain
+from tests.support.drift import admin, clone, drop, plain
 from tests.support.foreign import ASYNC, MODELS, REVISION, files, own_imports, schemactl, write_project
 
 Drift = Callable[..., tuple[int, dict, str]]
@@ -166,6 +169,27 @@ def test_a_history_that_fails_is_named_and_the_rest_compared(server: Server, tmp
     assert 'relation "nowhere" does not exist' in fault["message"]
     assert rows(report) == [("schema", "billing", "missing"), ("table", "public.customer", "missing")]
     assert {row["verdict"] for row in report["drift"]} == {"models ≠ live"}
+
+
+@pytest.mark.parametrize("stop", ["raise KeyboardInterrupt", "os.kill(os.getpid(), signal.SIGTERM)"])
+def test_a_run_that_is_stopped_leaves_no_scratch_database(stop: str, server: Server, tmp_path: Path) -> None:
+    revision = REVISION.replace("def upgrade():", f"import os, signal\n\ndef upgrade():\n    {stop}\n    ", 1)
+    ini = write_project(tmp_path / "project", revisions={"0001_first.py": revision})
+    # As a role of its own, so that databases of tests that run beside this one are not counted.
+    role = f"drift_{uuid.uuid4().hex[:12]}"
+    with admin(server.url("postgres")) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB").format(sql.Identifier(role)))
+        scratch = sa.make_url(server.url("postgres")).set(username=role).render_as_string(hide_password=False)
+        done = schemactl("-c", str(ini), "drift", cache=tmp_path, scratch=scratch)
+        assert (done.returncode, "Interrupted" in done.stderr) == (130, True), done.stderr
+        # Dropping the role would fail, too.
+        left = connection.execute("SELECT datname FROM pg_database WHERE datdba = %s::regrole", [role]).fetchall()
+        assert left == []
+        connection.execute(sql.SQL("ALTER ROLE {} NOCREATEDB").format(sql.Identifier(role)))
+        refused = schemactl("-c", str(ini), "drift", cache=tmp_path, scratch=scratch)
+        assert refused.returncode == 1
+        assert "permission denied to create database" in refused.stderr
+        connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
 
 
 def test_an_env_that_raises_is_a_fault_with_its_path(server: Server, tmp_path: Path, drift: Drift) -> None:
