@@ -29,6 +29,13 @@ _DEBIAN = "/usr/lib/postgresql/{major}/bin"
 _UNKNOWN_ROLE = re.compile(r'^role "(?P<name>.+)" does not exist$')
 _MOST_ROLES = 100
 
+# Since 17 the locale of every provider is in one column.
+_STANDING = """
+    SELECT quote_ident(current_user), pg_encoding_to_char(encoding), datcollate, datctype,
+        CASE datlocprovider WHEN 'c' THEN 'libc' WHEN 'i' THEN 'icu' ELSE 'builtin' END,
+        coalesce(to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale')
+    FROM pg_database AS d WHERE datname = 'template0'"""
+
 
 @dataclass(frozen=True)
 class Locale:
@@ -64,6 +71,8 @@ class Workshop:
     """The role that makes everything here, quoted: it stands for whoever owns the live database's objects."""
     like: Locale | None
     """What a scratch database has to be like; None leaves it to the server."""
+    template: Locale
+    """What it is like when that is left to the server."""
     notes: list[str] = field(default_factory=list)
 
     @contextmanager
@@ -144,7 +153,7 @@ class Workshop:
         return [role]
 
     def _kept(self, stack: ExitStack) -> sa.Connection | None:
-        name = f"schemactl_drift_{hashlib.sha256(repr(self.like).encode()).hexdigest()[:12]}"
+        name = f"schemactl_drift_{hashlib.sha256(repr(self.like or self.template).encode()).hexdigest()[:12]}"
         with connect(self.server, application_name="schemactl drift", autocommit=True) as admin:
             exists = admin.execute("SELECT FROM pg_database WHERE datname = %s", [name]).fetchone()
         if exists is None:
@@ -235,9 +244,9 @@ def open_workshop(
         target, ours = _server(stack, live, live_target, scratch_url, pg_bindir, scratch_state_dir(ini))
         with connect(target, application_name="schemactl drift", autocommit=True) as connection:
             server_version = connection.info.server_version
-            row = connection.execute("SELECT quote_ident(current_user)").fetchone()
+            row = connection.execute(_STANDING).fetchone()
         assert row is not None
-        workshop = Workshop(target, server_version, ours, row[0], like)
+        workshop = Workshop(target, server_version, ours, row[0], like, Locale(*row[1:]))
         major = server_version // 10000
         if live is not None and live.major != major:
             workshop.like = None
