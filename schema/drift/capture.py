@@ -27,6 +27,8 @@ class Configuration:
     metadata: tuple[sa.MetaData, ...]
     include_object: Filter | None
     include_name: Filter | None
+    version_schema: str
+    """Schema of the version table, quoted where needed: it is Alembic's, and neither metadata nor revisions make it."""
     version_table: str
     """Schema and name, quoted where needed."""
 
@@ -38,7 +40,7 @@ class Configuration:
         quote = PGIdentifierPreparer(postgresql.dialect()).quote  # type: ignore[no-untyped-call]
         schema = quote(options.get("version_table_schema") or "public")
         table = quote(options.get("version_table") or "alembic_version")
-        return cls(metadata, options.get("include_object"), options.get("include_name"), f"{schema}.{table}")
+        return cls(metadata, options.get("include_object"), options.get("include_name"), schema, f"{schema}.{table}")
 
 
 def capture(project: Project, scratch: Callable[[], Target]) -> tuple[Configuration, ...]:

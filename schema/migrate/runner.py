@@ -261,7 +261,9 @@ class _Runner:
             hint = (
                 "A transaction holds a table it needs: run the command again, at a quieter time if that happens often."
             )
-        elif isinstance(cause, psycopg.Error) and cause.sqlstate in DUPLICATE_OBJECTS and not self.before:
+        elif (
+            isinstance(cause, psycopg.Error) and cause.sqlstate in DUPLICATE_OBJECTS and not (self.before or self.done)
+        ):
             hint = (
                 "No revision is recorded in the database, yet something of this history is in it. If the schema was "
                 "made another way, `alembic stamp REVISION` says where it stands; else use an empty database."
