@@ -176,8 +176,8 @@ def test_kernel_that_moved_while_its_lock_was_waited_for_is_linked_at_once(clust
     kernel = cluster.kernel(session)
     application.execute("BEGIN")
     application.execute("UPDATE kernels SET status = 'RUNNING' WHERE id = %s", (kernel,))
-    future, pid = backfill(lock_timeout=timedelta(seconds=PATIENCE_S), attempts=1)
-    wait_until_blocked(cluster.connection, pid)
+    future = backfill(lock_timeout=timedelta(seconds=PATIENCE_S), attempts=1)
+    wait_until_blocked(cluster.connection)
     application.execute("COMMIT")
     assert future.result(PATIENCE_S).totals["linked"] == 1
     assert is_linked_to(cluster, kernel)
@@ -213,16 +213,14 @@ def test_kernel_locked_throughout_keeps_only_its_session_back(cluster, applicati
     assert cluster.failures() == []
 
 
-def test_no_batch_scans_the_groups_of_those_before(cluster, connect):
+def test_no_batch_scans_the_groups_of_those_before(cluster):
     """Nor do the checks of its foreign keys, whose plans are made by a connection's first batch and kept."""
     cluster.connection.execute(
         "WITH s AS (INSERT INTO sessions (name) SELECT n FROM generate_series(1, 400) AS n RETURNING id),"
         " k AS (INSERT INTO kernels (session_id, environ) SELECT id, '{A=1,B=2}' FROM s RETURNING id)"
         " INSERT INTO resource_allocations (kernel_id, slot_name, requested) SELECT id, 'cpu', 1 FROM k"
     )
-    connection = connect()
-    assert cluster.run(connection, batch_size=40).totals["groups"] == 400
-    connection.close()
+    assert cluster.run(batch_size=40).totals["groups"] == 400
     deadline = time.monotonic() + PATIENCE_S
     counted = "SELECT n_tup_ins, seq_scan FROM pg_stat_user_tables WHERE relname = 'kernel_groups'"
     while (found := cluster.connection.execute(counted).fetchone())[0] < 400:
