@@ -68,6 +68,7 @@ def capture(project: Project, scratch: Callable[[], Target]) -> tuple[Configurat
     # On the instance: Alembic's module of functions calls what it finds there, but serves this very class only.
     environment.configure = configure  # type: ignore[method-assign, assignment]
     before = config.attributes.get(ATTRIBUTE)
+    buffer, config.output_buffer = config.output_buffer, io.StringIO()
     config.attributes[ATTRIBUTE] = Caller(Target(sa.URL.create(DRIVER), "nowhere: it runs offline"), lambda _: None)
     # The ini's own URL may be a placeholder, or name a driver that is not installed here.
     config.set_main_option("sqlalchemy.url", f"{DRIVER}://")
@@ -86,6 +87,7 @@ def capture(project: Project, scratch: Callable[[], Target]) -> tuple[Configurat
             hint="It is run offline, as `alembic upgrade --sql` runs it.",
         ) from error
     finally:
+        config.output_buffer = buffer
         if before is None:
             del config.attributes[ATTRIBUTE]
     if not any(each.metadata for each in captured):

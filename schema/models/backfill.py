@@ -28,8 +28,6 @@ class BackfillRun(Base):
     state: Mapped[str] = mapped_column(String(16), server_default=text("'running'"))
     desired_state: Mapped[str] = mapped_column(String(16), server_default=text("'running'"))
     """What the operator wants; workers look at it between batches."""
-    phase: Mapped[str] = mapped_column(String(16), server_default=text("'batches'"))
-    """What the chunks are walked for: `batches`, then `sweep`, then `verify`."""
     settings: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'::jsonb"))
     snapshot_mark: Mapped[str | None] = mapped_column(Text)
     """`pg_current_snapshot()` at the start: writers older than it may still add rows that no batch has seen."""
@@ -38,6 +36,8 @@ class BackfillRun(Base):
     created_at: Mapped[RecordedAt]
     updated_at: Mapped[RecordedAt]
     finished_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    phase: Mapped[str] = mapped_column(String(16), server_default=text("'batches'"))
+    """What the chunks are walked for: `batches`, then `sweep`, then `verify`."""
 
 
 class BackfillChunk(Base):
@@ -62,14 +62,14 @@ class BackfillChunk(Base):
     lease_expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
     attempts: Mapped[int] = mapped_column(Integer, server_default=text("0"))
     last_sqlstate: Mapped[str | None] = mapped_column(String(5))
+    totals: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'::jsonb"))
+    updated_at: Mapped[RecordedAt]
     batch_size: Mapped[int | None] = mapped_column(Integer)
     """Of the last batch."""
     rate: Mapped[float | None] = mapped_column(Float)
     """Parent rows per second lately, rests included."""
     held: Mapped[str | None] = mapped_column(Text)
     """What keeps the worker from its next batch."""
-    totals: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'::jsonb"))
-    updated_at: Mapped[RecordedAt]
 
 
 class BackfillReject(Base):
@@ -91,6 +91,6 @@ class BackfillReject(Base):
     reason: Mapped[str] = mapped_column(Text)
     raw: Mapped[str | None] = mapped_column(Text)
     """The value as it was; may be a secret, never shown unless asked for."""
+    created_at: Mapped[RecordedAt]
     parent_key: Mapped[str | None] = mapped_column(Text)
     """Text of the key of a parent row that was set aside whole; then there is no session_id."""
-    created_at: Mapped[RecordedAt]
