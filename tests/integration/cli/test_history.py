@@ -80,7 +80,7 @@ def test_upgrade_and_downgrade_as_json(cli: Cli) -> None:
 def test_downgrade_to_base(cli: Cli) -> None:
     cli("upgrade")
     assert cli("downgrade", "base") == 0
-    assert re.fullmatch(rf"Downgraded from {HEAD} to base: 16 revisions in \d+\.\d s\.\n", cli.output)
+    assert re.fullmatch(rf"Downgraded from {HEAD} to base: {REVISIONS} revisions in \d+\.\d s\.\n", cli.output)
     assert not cli.database.table_exists("sessions")
     assert cli("downgrade", "base") == 0
     assert cli.output == "Nothing to do: the database is at base.\n"
