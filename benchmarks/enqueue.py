@@ -183,7 +183,8 @@ def measure_enqueue(engine: sa.Engine, connection: psycopg.Connection, rounds: i
         "milliseconds": {name: round(value * 1000, 2) for name, value in medians.items()},
         "enqueue_to_insert": round(medians["enqueue"] / medians["insert"], 2),
         "enqueue_to_copy": round(medians["enqueue"] / medians["copy"], 2),
-        "round_trips": statements,
+        # With BEGIN and COMMIT.
+        "round_trips": statements + 2,
     }
 
 

@@ -1,4 +1,4 @@
-"""How long `schemactl heads` takes beside `alembic heads` on the same files, and `schemactl --help` beside click.
+"""How long `schemactl heads` and our `upgrade` take beside plain Alembic, and `schemactl --help` beside click.
 
 Prints one JSON object. Each pair is run interleaved, after one run of each that is not counted (so Alembic has its
 bytecode cache), and the medians are compared. Both
@@ -7,6 +7,7 @@ sides are whole processes, start-up included, since that is what a hook or a CI 
 
 import argparse
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -14,7 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-TARGETS = {"heads_500": 0.5, "heads_5000": 1 / 3, "help": 1.5}
+from schema.pg.scratch import ScratchServer
+
+DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+TARGETS = {"heads_500": 0.5, "heads_5000": 1 / 3, "help": 1.5, "upgrade": 1.1}
+ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = Path(sys.executable).parent
 
 REVISION = '''"""Change number {number}.
@@ -85,6 +90,39 @@ def compare(ours: list[str], theirs: list[str], rounds: int) -> dict[str, object
     return {"ours_s": round(mine, 4), "theirs_s": round(other, 4), "ratio": round(mine / other, 3)}
 
 
+PLAIN_ENV = """
+import sqlalchemy as sa
+from alembic import context
+from schema.models import metadata
+
+engine = sa.create_engine(context.config.get_main_option("sqlalchemy.url"), poolclass=sa.NullPool)
+with engine.connect() as connection:
+    context.configure(connection=connection, target_metadata=metadata, transaction_per_migration=True)
+    with context.begin_transaction():
+        context.run_migrations()
+"""
+
+
+def upgrades(rounds: int) -> dict[str, object]:
+    """`alembic upgrade head` on this project's chain, with its env.py and with one that only connects."""
+    with tempfile.TemporaryDirectory() as folder, ScratchServer(settings=DURABLE) as server:
+        plain = Path(folder) / "plain"
+        shutil.copytree(ROOT / "migrations", plain / "migrations")
+        (plain / "migrations/env.py").write_text(PLAIN_ENV)
+
+        def once(config: Path) -> float:
+            url = server.create_database()
+            text = (ROOT / "alembic.ini").read_text().replace("%(here)s/migrations", str(config / "migrations"))
+            ini = Path(folder) / "alembic.ini"
+            ini.write_text(text.replace("[alembic]\n", f"[alembic]\nsqlalchemy.url = {url.replace('%', '%%')}\n"))
+            return seconds([str(SCRIPTS / "alembic"), "-c", str(ini), "upgrade", "head"])
+
+        once(ROOT), once(plain)
+        pairs = [(once(ROOT), once(plain)) for _ in range(rounds)]
+    mine, other = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return {"ours_s": round(mine, 4), "theirs_s": round(other, 4), "ratio": round(mine / other, 3)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
@@ -99,6 +137,7 @@ def main() -> None:
             thorough = compare([*ours, "--check"], theirs, max(3, rounds // 3))
             results[f"heads_check_{count}"] = thorough
     results["help"] = compare([schemactl, "--help"], [sys.executable, "-c", "import click"], rounds * 4)
+    results["upgrade"] = upgrades(rounds)
     for name, target in TARGETS.items():
         results[name] |= {"target": round(target, 3), "reached": float(str(results[name]["ratio"])) <= target}
     print(json.dumps({"benchmark": "lineage", "python": sys.version.split()[0], "rounds": rounds, **results}, indent=2))

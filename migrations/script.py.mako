@@ -21,6 +21,7 @@ Create Date: ${create_date}
 #   (IF NOT EXISTS takes an INVALID leftover for done). An autocommit_block must be safe to run again.
 # - Timeouts: SET LOCAL in a transaction, SET and RESET in an autocommit_block. A SET alone leaks into later revisions.
 # - Data is the backfill's work: a revision only verifies that nothing is left to do.
+# - One that has to ask the database says `needs_connection = True` beside `revision`: it has no offline script.
 # - The downgrade is real, or raises with the reason and the forward fix. Only a merge may pass.
 # - tests/revisions/test_<revision>.py: seed, upgrade, assert, downgrade, assert.
 

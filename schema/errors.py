@@ -1,5 +1,6 @@
 """The one exception tree. Each class carries the exit code that `schemactl` ends with, and what to do next."""
 
+import re
 from enum import IntEnum
 from typing import ClassVar
 
@@ -17,6 +18,9 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+_URL_PASSWORD = re.compile(r"(://[^\s/:@]*:)[^\s@]+@")
+
+
 class SchemaError(Exception):
     """Something could not be done.
 
@@ -28,6 +32,8 @@ class SchemaError(Exception):
     default_hint: ClassVar[str] = ""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
+        # The message may quote another program's or a project's own exception, which takes no such care.
+        message = _URL_PASSWORD.sub(r"\1***@", message)
         super().__init__(message)
         self.message = message
         self.hint = self.default_hint if hint is None else hint

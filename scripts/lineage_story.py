@@ -14,6 +14,13 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "lineage.md"
 BEGIN, END = "<!-- story: written by scripts/lineage_story.py -->\n", "<!-- end of story -->\n"
 
+ENV = """import sqlalchemy as sa
+
+from schema.migrate.settings import run_environment
+
+run_environment(sa.MetaData())
+"""
+
 TEMPLATE = '''"""${message}
 
 Revision ID: ${up_revision}
@@ -47,6 +54,7 @@ class Story:
         self.versions = root / "migrations" / "versions"
         self.versions.mkdir(parents=True)
         (root / "alembic.ini").write_text("[alembic]\nscript_location = %(here)s/migrations\npath_separator = os\n")
+        (root / "migrations" / "env.py").write_text(ENV)
         (root / "migrations" / "script.py.mako").write_text(TEMPLATE)
         self.git("init", "-q", "-b", "main")
 
@@ -144,7 +152,10 @@ def chapters(story: Story) -> None:
     story.save()
     story.run("heads --check")
 
-    story.say("A fix is needed in 1.0 too. It is written once, at the head and idempotent, then backported:")
+    story.say(
+        "A fix is needed in 1.0 too. It is written once, at the head and idempotent, then backported. Databases of "
+        "both releases and an empty one are brought to the head on a scratch server first, and must end alike:"
+    )
     story.write("f100", "e200", "Index users.id.", "CREATE INDEX IF NOT EXISTS ix_users_id ON users (id)")
     story.run("-q lineage backport f100 --at v1.0 --rev-id f099 --apply")
     story.run("lineage show")

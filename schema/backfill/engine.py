@@ -1,59 +1,32 @@
-"""The loop: runs a job over its parent table, batch by batch, each one short transaction, until nothing is left.
+"""Runs a job over its parent table with some workers, each batch one short transaction, until all is done and verified.
 
-The engine knows no job's tables. Batches go by keyset, so one costs the same at the end of the table as at its start.
+The engine knows no job's tables. A call joins the job's active run, on whatever host it was begun.
 """
 
-import random
+import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import timedelta
-from enum import StrEnum
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import psycopg
 from psycopg import Connection, sql
 
-from schema.backfill import keyset, ledger
+from schema.backfill import batch, claims, ledger, partition
 from schema.backfill.job import Job, Row
-from schema.errors import MoreWorkError
-from schema.models.status import RunState
+from schema.backfill.settings import Settings
+from schema.backfill.stop import End, Stop
+from schema.backfill.throttle.monitor import Monitor
+from schema.backfill.throttle.signal import Hold
+from schema.backfill.worker import Connector, Shared, Worker
+from schema.errors import DatabaseUnreachableError, MoreWorkError
+from schema.models.status import ACTIVE_RUN_STATES, RunState
 
-T = TypeVar("T")
+POLL_S = 1.0
+"""Time between two looks at the signals."""
 
-RETRIED = frozenset({"40001", "40P01", "55P03", "23503"})
-"""SQLSTATEs after which the same batch is tried again: serialization, deadlock, lock timeout, and a foreign key whose
-target (an image, a slot type) was deleted between our read and our insert."""
-
-PAUSE_MAX_S = 5.0
-"""Longest pause between two attempts at a batch."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a job is run."""
-
-    batch_size: int = 1000
-    """Parent rows per transaction."""
-    max_time: timedelta | None = None
-    """No batch is begun after this."""
-    lease: timedelta = timedelta(seconds=30)
-    """How long a chunk stays claimed without a batch, and how long a batch may do nothing."""
-    lock_timeout: timedelta = timedelta(milliseconds=800)
-    """How long a batch waits for one lock. Below the server's deadlock_timeout (default 1 s): in a deadlock with the
-    application it is the batch that gives up, and is tried again."""
-    attempts: int = 10
-    """How often one batch is tried."""
-
-
-class End(StrEnum):
-    """Why the loop ended."""
-
-    COMPLETE = "complete"
-    PAUSED = "paused"
-    TIME = "time"
+ANALYZED_AFTER = (3, 30, 300)
+"""Batches of a call after which the new tables get statistics: they were empty when the first plans were made."""
 
 
 @dataclass(frozen=True)
@@ -64,186 +37,142 @@ class Outcome:
     run: ledger.Run | None
     """None after a dry run."""
     totals: Mapping[str, int]
-    """Of the whole run, earlier calls included."""
+    """Of the whole run, earlier calls and other hosts included."""
     parents: int
     """Parent rows done by this call."""
     seconds: float
-
-
-@dataclass(frozen=True)
-class _Batch:
-    parents: int
-    last: bool = False
-    paused: bool = False
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of each phase that this call worked in, waits at its end included."""
 
 
 def run(
-    connection: Connection[Row],
+    connect: Connector,
     job: Job,
     settings: Settings | None = None,
     *,
+    stop: Stop | None = None,
     advance: Callable[[int], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
+    observe: Callable[[Connection[Row]], None] = lambda _: None,
 ) -> Outcome:
-    """Run the job from where its active run stands, or anew, until done, paused or out of time.
+    """Run the job from where its active run stands, or anew, until complete, or something ends it before.
 
-    `connection` has no transaction open and is used for nothing else meanwhile. `advance` is told the parent rows of
-    each batch after its commit.
+    Args:
+        connect: opens the workers' connections, and one more to watch.
+        job: what to do.
+        settings: how.
+        stop: ends the call early, from a signal handler or another thread.
+        advance: told the parent rows of each batch after its commit, by one thread at a time.
+        notify: told what an operator should know, such as what holds the run, by one thread at a time.
+        observe: called with the watching connection about once a second, and at the end.
 
     Raises:
-        MoreWorkError: the run is paused, or another worker is at it.
-        psycopg.Error: a batch failed, retries included. What was committed stays; the same call goes on from there.
+        MoreWorkError: the run is paused, or older transactions don't end.
+        DatabaseError: the server can't be reached, or too many batches fail.
+        psycopg.Error: a batch failed for good. What was committed stays; the same call goes on from there.
     """
     settings = settings or Settings()
+    stop = stop or Stop()
+    monitor = Monitor(job, settings.limits)
     started = time.monotonic()
-    active = ledger.begin(
-        connection, job.name, {"batch_size": settings.batch_size, "expected": keyset.count(connection, job.parent)}
-    )
-    if active.desired_state == RunState.PAUSED:
-        raise MoreWorkError("the backfill is paused", hint="`schemactl backfill resume`, then run it again.")
     parents = 0
-    end = End.COMPLETE
-    while end is End.COMPLETE:
-        chunk = ledger.claim(connection, active.id, ledger.new_owner(), settings.lease)
-        if chunk is None:
-            break
-        last = False
-        try:
-            while not last and end is End.COMPLETE:
-                batch = _retried(connection, settings, partial(_batch, connection, job, settings, chunk))
-                parents += batch.parents
-                advance(batch.parents)
-                last = batch.last
-                if batch.paused:
-                    end = End.PAUSED
-                elif not last and _is_over(started, settings):
-                    end = End.TIME
-        except BaseException as error:
-            _give_back(connection, chunk, error)
-            raise
-        ledger.release(connection, chunk)
-    closed = ledger.finish(connection, active.id)
-    chunks = ledger.chunks(connection, active.id)
-    if closed is None and end is End.COMPLETE:
-        owners = " and ".join(sorted({chunk.owner for chunk in chunks if chunk.owner is not None}))
-        raise MoreWorkError(
-            f"{owners or 'another worker'} works on the backfill begun {active.created_at:%Y-%m-%d %H:%M:%S %Z}",
-            hint="`schemactl backfill status` shows how far it is. If that process is gone, its claim ends "
-            f"{settings.lease.total_seconds():.0f} s after its last batch: run the command again then.",
-        )
-    totals = _sum(*(chunk.totals for chunk in chunks))
-    return Outcome(End.COMPLETE if closed else end, closed or active, totals, parents, time.monotonic() - started)
 
-
-def dry_run(
-    connection: Connection[Row],
-    job: Job,
-    settings: Settings | None = None,
-    *,
-    advance: Callable[[int], None] = lambda _: None,
-) -> Outcome:
-    """Write every batch as a new run would, and roll each back. The active run is left alone.
-
-    It takes the locks of a run, one batch long each.
-    """
-    settings = settings or Settings()
-    started = time.monotonic()
-    totals: Mapping[str, int] = {}
-    parents = 0
-    cursor: str | None = None
-    while True:
-        written, cursor = _retried(connection, settings, partial(_rolled_back, connection, job, settings, cursor))
-        done = written[job.parent.table]
-        totals = _sum(totals, written)
+    def count(done: int) -> None:
+        nonlocal parents
         parents += done
         advance(done)
-        if done < settings.batch_size:
-            return Outcome(End.COMPLETE, None, totals, parents, time.monotonic() - started)
-        if _is_over(started, settings):
-            return Outcome(End.TIME, None, totals, parents, time.monotonic() - started)
+
+    with connect() as control:
+        active = join(control, job, settings)
+        if active.desired_state == RunState.PAUSED:
+            raise MoreWorkError("the backfill is paused", hint="`schemactl backfill resume`, then run it again.")
+        shared = Shared(connect, job, settings, active.id, stop, count, notify)
+        _watch(control, shared, monitor, observe, [Worker(shared) for _ in range(settings.workers)])
+    with connect() as control:
+        closed = ledger.get(control, active.id)
+        totals = closed.totals or batch.add(*(chunk.totals for chunk in claims.chunks(control, active.id)))
+        observe(control)
+    end = stop.end or End.INTERRUPTED
+    if closed.finished_at is not None:
+        end = End.COMPLETE if closed.state == RunState.COMPLETE else End.MISMATCH
+    ended = time.monotonic()
+    begun = [*shared.phases.items(), ("", ended)]
+    phases = {name: after - at for (name, at), (_, after) in pairwise(begun)}
+    return Outcome(end, closed, totals, parents, ended - started, phases)
 
 
-def _batch(connection: Connection[Row], job: Job, settings: Settings, claimed: ledger.Chunk) -> _Batch:
-    """One batch, one transaction.
-
-    Locks in this order: the chunk's row FOR UPDATE (a worker whose lease was taken over gets no further), the parent
-    rows FOR KEY SHARE by key (they stay; who updates their other columns isn't held up), then what the job says.
-    """
-    with connection.transaction():
-        _prepare(connection, settings)
-        chunk = ledger.fenced(connection, claimed)
-        if chunk.desired_state == RunState.PAUSED:
-            return _Batch(0, paused=True)
-        keys = keyset.lock(connection, job.parent, chunk.cursor, chunk.upper, settings.batch_size)
-        written = job.write(connection, chunk.run_id, keys) if keys else {}
-        last = len(keys) < settings.batch_size
-        ledger.advance(
-            connection,
-            chunk,
-            cursor=str(keys[-1]) if keys else None,
-            totals=_sum(chunk.totals, {job.parent.table: len(keys)}, written),
-            lease=settings.lease,
-            done=last,
-        )
-    return _Batch(len(keys), last=last)
+def join(connection: Connection[Row], job: Job, settings: Settings) -> ledger.Run:
+    """Return the job's active run; make one, with its chunks, when there is none."""
+    latest = ledger.latest(connection, job.name)
+    if latest is not None and latest.state in ACTIVE_RUN_STATES:
+        return latest
+    parts = partition.cut(connection, job.parent, chunk_size=settings.chunk_size, workers=settings.workers)
+    return ledger.begin(connection, job.name, {"expected": parts.expected, "partition": parts.kind}, parts.bounds)
 
 
-def _rolled_back(
-    connection: Connection[Row], job: Job, settings: Settings, cursor: str | None
-) -> tuple[Mapping[str, int], str | None]:
-    with connection.transaction(force_rollback=True):
-        _prepare(connection, settings)
-        run_id = ledger.begin_closed(connection, job.name)
-        keys = keyset.lock(connection, job.parent, cursor, None, settings.batch_size)
-        written = job.write(connection, run_id, keys) if keys else {}
-    return _sum({job.parent.table: len(keys)}, written), str(keys[-1]) if keys else cursor
+def _watch(
+    control: Connection[Row],
+    shared: Shared,
+    monitor: Monitor,
+    observe: Callable[[Connection[Row]], None],
+    workers: list[Worker],
+) -> None:
+    """Start the workers, once the signals were read, and read them again and again until all workers have ended."""
+    threads = [threading.Thread(target=worker.run, name=f"backfill-{n}") for n, worker in enumerate(workers)]
+    spare = control
+    analyzed = 0
+    try:
+        begun = False
+        while not begun or any(thread.is_alive() for thread in threads):
+            try:
+                if spare.closed:
+                    spare = shared.connect()
+                _hold(shared, monitor.poll(spare))
+                # A worker that is held, or rests, begins no batch in which it would see this.
+                if ledger.get(spare, shared.run_id).desired_state == RunState.PAUSED:
+                    shared.stop.request(End.PAUSED)
+                if analyzed < len(ANALYZED_AFTER) and shared.batches >= ANALYZED_AFTER[analyzed]:
+                    analyzed += 1
+                    _analyze(spare, shared.job)
+                observe(spare)
+            except (psycopg.Error, DatabaseUnreachableError):
+                _hold(shared, (Hold("connection", "the server cannot be reached to read the signals"),))
+            if not begun:
+                begun = True
+                for thread in threads:
+                    thread.start()
+            _join(threads, POLL_S)
+    except BaseException:
+        shared.stop.abort()
+        raise
+    finally:
+        _join(threads, None)
+        spare.close()
+    for worker in workers:
+        if worker.error is not None:
+            raise worker.error
 
 
-def _prepare(connection: Connection[Row], settings: Settings) -> None:
-    """Set the transaction up; all of it ends with the transaction, as a pooler may hand the session on.
-
-    READ COMMITTED whatever the role's default is: the job's later statements must see what others committed. UTC, so
-    that timestamps without an offset mean that. No JIT: its compiling costs more than a batch. The idle limit ends the
-    transaction of a process that was frozen in it, and with that its locks.
-    """
-    milliseconds = [
-        sql.Literal(f"{int(limit.total_seconds() * 1000)}ms") for limit in (settings.lock_timeout, settings.lease)
-    ]
-    connection.execute(
-        sql.SQL(
-            "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL TimeZone = 'UTC'; SET LOCAL jit = off;"
-            " SET LOCAL lock_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {}"
-        ).format(*milliseconds)
-    )
+def _hold(shared: Shared, holds: tuple[Hold, ...]) -> None:
+    before, shared.holds = shared.holds, holds
+    if {hold.name for hold in holds} != {hold.name for hold in before}:
+        shared.say(f"Held by {'; '.join(map(str, holds))}" if holds else "Nothing holds it any more")
 
 
-def _retried(connection: Connection[Row], settings: Settings, attempt: Callable[[], T]) -> T:
-    """Return what `attempt`, a transaction, returns; try again, with growing pauses, after an error that may pass."""
-    for failures in range(1, settings.attempts):
+def _join(threads: list[threading.Thread], seconds: float | None) -> None:
+    deadline = None if seconds is None else time.monotonic() + seconds
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join(None if deadline is None else max(deadline - time.monotonic(), 0))
+
+
+def _analyze(connection: Connection[Row], job: Job) -> None:
+    """Give the new tables statistics; whoever holds a lock against that goes first."""
+    for table in job.new_tables:
         try:
-            return attempt()
-        except psycopg.Error as error:
-            if error.sqlstate not in RETRIED or connection.closed:
+            with connection.transaction():
+                connection.execute("SET LOCAL lock_timeout = '200ms'")
+                connection.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(table)))
+        except psycopg.Error:
+            if connection.closed:
                 raise
-        time.sleep(min(PAUSE_MAX_S, 0.05 * 2**failures) * random.uniform(0.5, 1))  # noqa: S311 - jitter
-    return attempt()
-
-
-def _give_back(connection: Connection[Row], chunk: ledger.Chunk, error: BaseException) -> None:
-    """Release the chunk after an error, when the connection still can; if not, its lease runs out."""
-    if connection.closed:
-        return
-    message = sqlstate = None
-    if isinstance(error, psycopg.Error):
-        # The whole message would quote the row.
-        message, sqlstate = error.diag.message_primary or type(error).__name__, error.sqlstate
-    with suppress(psycopg.Error):
-        ledger.release(connection, chunk, error=message, sqlstate=sqlstate)
-
-
-def _is_over(started: float, settings: Settings) -> bool:
-    return settings.max_time is not None and time.monotonic() - started >= settings.max_time.total_seconds()
-
-
-def _sum(*totals: Mapping[str, int]) -> dict[str, int]:
-    names = dict.fromkeys(name for total in totals for name in total)
-    return {name: sum(total.get(name, 0) for total in totals) for name in names}

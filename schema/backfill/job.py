@@ -55,6 +55,23 @@ class Job(Protocol):
     def parent(self) -> Parent:
         """The table it walks."""
 
+    @property
+    def new_tables(self) -> Sequence[str]:
+        """The tables that it fills; they get statistics early on, as plans depend on them."""
+
+    @property
+    def updated_tables(self) -> Sequence[str]:
+        """The tables of the application whose rows it changes; a vacuum of them is given way to."""
+
+    def pending(self, connection: Connection[Row], after: str | None, upto: str | None, size: int) -> Sequence[Key]:
+        """Return the next `size` keys, in order, after `after` and up to `upto`, whose rows have work left.
+
+        The bounds are texts of keys; None is no bound. Reads only. The sweep writes these again.
+        """
+
+    def explain(self, connection: Connection[Row], run_id: UUID, keys: Sequence[Key]) -> Sequence[str]:
+        """Return the plans of a batch's statements, line by line; writes nothing."""
+
     def write(self, connection: Connection[Row], run_id: UUID, keys: Sequence[Key]) -> Mapping[str, int]:
         """Write what the keys' rows need, in the caller's READ COMMITTED transaction, and return what was written.
 

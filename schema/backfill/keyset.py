@@ -1,6 +1,6 @@
 """Reads the parent table's keys in their order, some at a time, always after the last one read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from psycopg import Connection, sql
 
@@ -23,12 +23,32 @@ def lock(connection: Connection[Row], parent: Parent, after: str | None, upto: s
     return _pick(connection, parent, after, upto, size, sql.SQL("FOR KEY SHARE"))
 
 
+def lock_these(connection: Connection[Row], parent: Parent, keys: Sequence[Key]) -> list[Key]:
+    """Lock those of the parent rows that are still there FOR KEY SHARE, in the order of their keys; return the keys."""
+    if not keys:
+        return []
+    statement = sql.SQL(
+        "SELECT {key} FROM {table} WHERE {key} = ANY({keys}::text[]::{array}) ORDER BY {key} FOR KEY SHARE"
+    ).format(
+        key=sql.Identifier(parent.key),
+        table=sql.Identifier(parent.table),
+        keys=sql.Literal([str(key) for key in keys]),
+        array=sql.SQL("{}[]").format(sql.Identifier(parent.key_type)),
+    )
+    return [row[0] for row in connection.execute(statement)]
+
+
+def read(connection: Connection[Row], parent: Parent, after: str | None, upto: str | None, size: int) -> list[Key]:
+    """Return the next `size` keys, without a lock."""
+    return _pick(connection, parent, after, upto, size, sql.SQL(""))
+
+
 def walk(connection: Connection[Row], parent: Parent, size: int) -> Iterator[list[Key]]:
     """Yield every parent key, `size` at a time, each list read in a transaction of its own."""
     after: str | None = None
     while True:
         with connection.transaction():
-            keys = _pick(connection, parent, after, None, size, sql.SQL(""))
+            keys = read(connection, parent, after, None, size)
         if keys:
             yield keys
         if len(keys) < size:

@@ -17,13 +17,23 @@ COMMANDS = {
     "backfill": Lazy("schema.cli.backfill", "Give existing sessions their kernel groups."),
     "deployment": Lazy("schema.cli.deployment", "Show what a deployment request becomes."),
     "session": Lazy("schema.cli.session", "Enqueue sessions, and remove ended ones."),
-    "heads": Lazy("schema.cli.heads", "Show the heads of the history, and everything that is wrong with it."),
+    "heads": Lazy(
+        "schema.cli.heads", "Show the heads of the history, and everything that is wrong with it.", (Format.GITHUB,)
+    ),
     "merge": Lazy("schema.cli.merge", "Join several heads with an empty merge revision."),
     "rebase": Lazy("schema.cli.rebase", "Move an arm that nobody has run on top of the other head."),
     "lineage": Lazy("schema.cli.lineage", "Show and check the history across releases."),
     "seed": Lazy("schema.cli.seed", "Fill a database with realistic legacy sessions."),
-    "drift": Lazy("schema.cli.drift", "Compare the models, the history and the live database, three ways."),
-    "review": Lazy("schema.cli.review", "Say what each revision does, observed on a scratch server."),
+    "drift": Lazy(
+        "schema.cli.drift",
+        "Compare the models, the history and the live database, three ways.",
+        (Format.MARKDOWN, Format.GITHUB),
+    ),
+    "review": Lazy(
+        "schema.cli.review",
+        "Say what each revision does, observed on a scratch server.",
+        (Format.MARKDOWN, Format.GITHUB),
+    ),
     "server": Lazy("schema.cli.server", "Run the embedded PostgreSQL server."),
 }
 

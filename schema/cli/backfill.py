@@ -1,158 +1,246 @@
 """`schemactl backfill` and its subcommands."""
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from schema.cli.backfill_text import (
+    AGAIN,
+    findings_data,
+    findings_text,
+    outcome_result,
+    plan_result,
+    progress_data,
+    progress_text,
+)
 from schema.cli.context import App, Result, pass_app
 from schema.cli.database import target
 from schema.cli.lazy import LazyGroup
+from schema.cli.options import Duration
 from schema.errors import ExitCode, SchemaError, UsageError
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
-    from schema.backfill.engine import Outcome
-    from schema.backfill.job import Finding
-    from schema.backfill.report import Progress
+    from schema.backfill.settings import Settings
+    from schema.backfill.stop import Stop
     from schema.backfill.survey import Survey
-
-FINDINGS_SHOWN = 20
-"""Findings of each check that the text output lists; JSON has more."""
-
-AGAIN = "`schemactl backfill` goes on from there."
-
-_LABELS = {
-    "sessions": "sessions",
-    "sessions_with_kernels": "  with kernels",
-    "kernels": "kernels",
-    "unlinked": "  to link",
-    "roles": "session roles",
-    "groups": "kernel groups",
-    "slots": "resource slots",
-    "environ": "environment variables",
-    "rejects": "rejects",
-    "divergent": "divergent roles",
-    "linked": "kernels linked",
-}
-
-_CHECKS = {
-    "unlinked": "kernels without a group",
-    "mislinked": "kernels linked to another session's or role's group",
-    "empty": "groups without a kernel",
-    "spec": "backfilled groups that hold something else than the rules give",
-    "differs": "groups of the application, or changed since, that hold something else than the rules give",
-    "divergent": "roles whose kernels differ from each other",
-}
-
-
-class Duration(click.ParamType[timedelta]):
-    """A time span: `90`, `90s`, `15m`, `2h`."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        """Read the text, a number of seconds when it has no unit."""
-        if isinstance(value, timedelta):
-            return value
-        match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smh]?)", value)
-        if match is None:
-            self.fail(f"{value!r} is no time span such as 90s, 15m or 2h", param, ctx)
-        return timedelta(seconds=float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]])
+    from schema.pg.target import Target
 
 
 @click.group("backfill", cls=LazyGroup, lazy={}, invoke_without_command=True)
 @click.option("--dry-run", is_flag=True, help="Do all the work and roll it back; nothing is written.")
+@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Connections that work.")
 @click.option(
-    "--batch-size", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Sessions per transaction."
+    "--batch-size",
+    type=click.IntRange(1, 10_000),
+    help="Sessions per transaction; adapts to --target-time when not given.",
+)
+@click.option(
+    "--target-time",
+    type=Duration(),
+    default="75ms",
+    show_default=True,
+    metavar="SPAN",
+    help="Time a batch should take.",
+)
+@click.option(
+    "--duty",
+    type=click.IntRange(1, 100),
+    default=50,
+    show_default=True,
+    metavar="PERCENT",
+    help="Share of the time that a worker works; it rests for the other part.",
+)
+@click.option(
+    "--full-speed", is_flag=True, help="For a quiet hour: no rests, long batches, no limit on WAL and dead rows."
 )
 @click.option("--max-time", type=Duration(), metavar="SPAN", help="Begin no batch after this: 90s, 15m, 2h.")
+@click.option(
+    "--wait",
+    type=Duration(),
+    default="10m",
+    show_default=True,
+    metavar="SPAN",
+    help="Wait so long, before the sweep, for transactions that are older than the run.",
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="SIGNAL=LIMIT",
+    help="Hold while a signal is over this limit, such as replication_lag=30s; `off` takes no notice of it.",
+)
+@click.option(
+    "--metrics",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep a Prometheus text file up to date.",
+)
 @click.pass_context
-def command(ctx: click.Context, dry_run: bool, batch_size: int, max_time: timedelta | None) -> None:
+def command(ctx: click.Context, /, **options: Any) -> None:
     """Give existing sessions their kernel groups.
 
-    Works online, in short transactions, from where the last run stopped; what a group should hold and cannot is
-    quarantined, see `rejects`. Ends with 0, with 5 when something was quarantined, with 4 when work is left, because
-    it is paused, out of time, or another process is at it.
+    Works online, in short transactions, from where the last run stopped; the same command on another host joins the
+    run. What a group should hold and cannot is quarantined, see `rejects`. Ends with 0, with 5 when something was
+    quarantined, with 4 when work is left, because it is paused, out of time, or waits for an older transaction, with 6
+    when its verification fails. Ctrl-C finishes the batch at hand and ends with 130; a second one aborts it.
     """
     if ctx.invoked_subcommand is not None:
         given = [
             name for name in ctx.params if ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
         ]
         if given:
-            raise UsageError(f"--{given[0].replace('_', '-')} belongs to a run, not to `{ctx.invoked_subcommand}`")
+            option = {parameter.name: parameter.opts[0] for parameter in command.params}[given[0]]
+            raise UsageError(f"{option} belongs to a run, not to `{ctx.invoked_subcommand}`")
         return
-    _run(ctx.ensure_object(App), dry_run, batch_size, max_time)
+    _run(ctx.ensure_object(App), **options)
 
 
-def _run(app: App, dry_run: bool, batch_size: int, max_time: timedelta | None) -> None:
-    from schema.backfill import engine, keyset, report
+def _run(app: App, *, dry_run: bool, full_speed: bool, metrics: Path | None, **options: Any) -> None:
+    from schema.backfill import engine, partition, rehearsal, report
     from schema.backfill.jobs.kernel_groups import KernelGroups
     from schema.cli.progress import progress
 
     job = KernelGroups()
-    with _connected(app) as connection:
-        before = None if dry_run else report.progress(connection)
+    settings = _settings(full_speed, **options)
+    where = target(app)
+    with _connected(app, where) as connection:
+        before = None if dry_run else report.progress(connection, job)
         done = before.done if before is not None and before.finished_at is None else 0
-        work = engine.dry_run if dry_run else engine.run
-        with progress(
-            app,
-            "Backfilling (dry run)" if dry_run else "Backfilling",
-            keyset.count(connection, job.parent),
-            completed=done,
-        ) as advance:
-            try:
-                outcome = work(connection, job, engine.Settings(batch_size, max_time), advance=advance)
-            except KeyboardInterrupt:
-                if not dry_run:
-                    app.status("Every batch that was committed stays; the one at work was rolled back. " + AGAIN)
-                raise
-    app.finish(_outcome(outcome))
+        expected = partition.estimate(connection, job.parent)
+        if dry_run:
+            with progress(app, "Backfilling (dry run)", expected) as advance:
+                rehearsed = rehearsal.dry_run(connection, job, settings, advance=advance)
+    if dry_run:
+        app.finish(outcome_result(rehearsed))
+
+    def connect(*, primary: bool = False) -> "Connection[tuple[Any, ...]]":
+        from schema.pg.connect import connect
+
+        return connect(where, application_name="schemactl backfill", autocommit=True, primary=primary)
+
+    observe = _metrics_writer(app, metrics) if metrics is not None else lambda _: None
+    with progress(app, "Backfilling", expected, completed=done) as advance, _interruptible(app) as stop:
+        outcome = engine.run(connect, job, settings, stop=stop, advance=advance, notify=app.status, observe=observe)
+    if stop.is_requested and outcome.end == "interrupted":
+        rolled_back = "the one at work was rolled back. " if stop.is_aborted else "none is left half done. "
+        app.status(f"Every batch that was committed stays; {rolled_back}{AGAIN}")
+    app.finish(outcome_result(outcome))
 
 
-def _outcome(outcome: "Outcome") -> Result:
-    rate = outcome.parents / outcome.seconds if outcome.seconds else 0.0
-    dry = outcome.run is None
-    heading = {
-        "complete": "Dry run, nothing is written: " if dry else "Backfill complete: ",
-        "time": "Out of time: ",
-        "paused": "Paused: ",
-    }[outcome.end] + f"{outcome.parents:,} sessions in {outcome.seconds:.1f} s, {rate:,.0f}/s."
-    lines = [heading, *_table(outcome.totals)]
-    code = ExitCode.OK
-    if outcome.end != "complete":
-        code = ExitCode.MORE_WORK
-        if not dry:
-            lines.append(AGAIN if outcome.end == "time" else "`schemactl backfill resume`, then run it again.")
-    elif outcome.totals.get("rejects") and not dry:
-        code = ExitCode.REJECTS
-        lines.append("`schemactl backfill rejects` lists what could not be carried over.")
-    data = {
-        "run": outcome.run and str(outcome.run.id),
-        "end": outcome.end,
-        "dry_run": dry,
-        "sessions": outcome.parents,
-        "seconds": round(outcome.seconds, 3),
-        "sessions_per_second": round(rate, 1),
-        "totals": dict(outcome.totals),
-    }
-    return Result(data, "\n".join(lines), code)
+def _settings(full_speed: bool, **options: Any) -> "Settings":
+    from schema.backfill.settings import Settings
+
+    settings = Settings(
+        batch_size=options["batch_size"],
+        target=options["target_time"],
+        duty=options["duty"] / 100,
+        workers=options["workers"],
+        max_time=options["max_time"],
+        older_wait=options["wait"],
+        limits=dict(_limit(text) for text in options["limits"]),
+    )
+    return settings.at_full_speed() if full_speed else settings
+
+
+def _limit(text: str) -> tuple[str, float | None]:
+    from schema.backfill.throttle.monitor import LIMITS
+    from schema.backfill.throttle.signal import Unit
+    from schema.quantity import parse_byte_size
+
+    name, separator, value = text.partition("=")
+    if not separator or name not in LIMITS:
+        raise UsageError(
+            f"--limit {text!r} names no signal", hint=f"Write SIGNAL=LIMIT; there are {', '.join(LIMITS)}."
+        )
+    if value == "off":
+        return name, None
+    unit = LIMITS[name].unit
+    try:
+        if unit in (Unit.BYTES, Unit.BYTES_PER_SECOND):
+            return name, float(parse_byte_size(value))
+        return name, Duration().convert(value, None, None).total_seconds() if unit is Unit.SECONDS else float(value)
+    except (ValueError, click.BadParameter) as error:
+        raise UsageError(
+            f"--limit {text!r} cannot be read", hint=f"{name} is counted in {unit}; `off` ignores it."
+        ) from error
+
+
+@contextmanager
+def _interruptible(app: App) -> "Iterator[Stop]":
+    """A stop that the first Ctrl-C, or a SIGTERM, requests, and the second aborts."""
+    from schema.backfill.stop import End, Stop
+
+    stop = Stop()
+
+    def interrupt(_number: int, _frame: object) -> None:
+        if stop.is_requested:
+            stop.abort()
+        else:
+            stop.request(End.INTERRUPTED)
+            app.status("Finishing the batch at hand; Ctrl-C again aborts it.")
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _metrics_writer(app: App, path: Path) -> "Callable[[Connection[tuple[Any, ...]]], None]":
+    """A function that keeps the file up to date; a file that can't be written is said once, and stops nothing."""
+    from schema.backfill import metrics, report
+    from schema.backfill.jobs.kernel_groups import KernelGroups
+
+    failed = False
+
+    def observe(connection: "Connection[tuple[Any, ...]]") -> None:
+        nonlocal failed
+        found = report.progress(connection, KernelGroups())
+        if found is None:
+            return
+        try:
+            metrics.write(path, found)
+        except OSError as error:
+            if not failed:
+                app.status(f"The metrics cannot be written to {path}: {error.strerror}")
+            failed = True
+
+    return observe
 
 
 @command.command("plan")
 @pass_app
 def plan(app: App) -> None:
-    """Count what a run would write; reads only."""
-    from schema.backfill import survey
+    """Count what a run would write, cut the key ranges, and try one batch.
 
+    The batch is written, measured and rolled back; nothing else is written. Where the database takes no writes, or the
+    role may not write, there is no measure of it.
+    """
+    import psycopg
+
+    from schema.backfill import partition, rehearsal, space, survey
+    from schema.backfill.jobs.kernel_groups import KernelGroups
+    from schema.backfill.settings import Settings
+    from schema.pg.errors import translate
+
+    job, settings = KernelGroups(), Settings()
     with _connected(app) as connection:
         found = _look(app, connection, survey.plan, "Planning")
-    data = {"counts": dict(found.counts), "findings": _findings_data(found.findings)}
-    app.finish(Result(data, "\n".join([*_table(found.counts), *_findings_text(found)])))
+        parts = partition.cut(connection, job.parent, chunk_size=settings.chunk_size, workers=settings.workers)
+        sample = failure = None
+        try:
+            sample = rehearsal.sample(connection, job, settings)
+        except (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege) as error:
+            failure = translate(error)
+        free = space.free_space(connection)
+    app.finish(plan_result(found, parts, sample, failure, free))
 
 
 @command.command("verify")
@@ -173,25 +261,39 @@ def verify(app: App) -> None:
     if found.failed:
         code = ExitCode.MISMATCH
     verdict = f"{found.failed:,} mismatches" if found.failed else "No mismatch"
-    lines = [f"{verdict} in {found.counts['sessions']:,} sessions; {rejects:,} rejects.", *_findings_text(found)]
+    lines = [f"{verdict} in {found.counts['sessions']:,} sessions; {rejects:,} rejects.", *findings_text(found)]
     data = {
         "sessions": found.counts["sessions"],
         "mismatches": found.failed,
         "rejects": rejects,
         "checks": dict(found.checks),
-        "findings": _findings_data(found.findings),
+        "findings": findings_data(found.findings),
     }
     app.finish(Result(data, "\n".join(lines), code))
 
 
 @command.command("status")
+@click.option(
+    "--metrics",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write it as Prometheus text too.",
+)
 @pass_app
-def status(app: App) -> None:
-    """Show how far the newest run is, and who works on it."""
+def status(app: App, metrics: Path | None) -> None:
+    """Show how far the newest run is, who works on it, and what holds it."""
     from schema.backfill import report
+    from schema.backfill.jobs.kernel_groups import KernelGroups
 
     with _connected(app) as connection:
-        found = report.progress(connection)
+        found = report.progress(connection, KernelGroups())
+    if metrics is not None and found is not None:
+        from schema.backfill.metrics import write
+
+        try:
+            write(metrics, found)
+        except OSError as error:
+            raise SchemaError(f"{metrics} cannot be written: {error.strerror}") from error
     app.finish(Result(data={"backfill": progress_data(found)}, text=progress_text(found)))
 
 
@@ -225,7 +327,7 @@ def rejects(app: App, show_values: bool, limit: int) -> None:
     listed = [
         {
             "run": str(row.run_id),
-            "session": str(row.session_id),
+            "session": row.parent_key,
             "kernel": row.kernel_id and str(row.kernel_id),
             "field": row.field,
             "reason": row.reason,
@@ -235,7 +337,7 @@ def rejects(app: App, show_values: bool, limit: int) -> None:
     ]
     total = sum(counts.values())
     lines = [
-        f"session {row.session_id}  {f'kernel {row.kernel_id}' if row.kernel_id else 'all its kernels':43}  "
+        f"session {row.parent_key}  {f'kernel {row.kernel_id}' if row.kernel_id else 'all its kernels':43}  "
         f"{row.field}: {row.reason}" + (f": {row.raw!r}" if show_values else "")
         for row in rows
     ]
@@ -246,59 +348,21 @@ def rejects(app: App, show_values: bool, limit: int) -> None:
     app.finish(Result({"rejects": total, "by_field": dict(counts), "listed": listed}, "\n".join(lines)))
 
 
-def progress_data(progress: "Progress | None") -> dict[str, Any] | None:
-    """A run's progress as JSON."""
-    if progress is None:
-        return None
-    return {
-        "run": str(progress.run_id),
-        "job": progress.job,
-        "state": progress.state,
-        "percent": round(progress.percent, 1),
-        "done": progress.done,
-        "expected": progress.expected,
-        "totals": dict(progress.totals),
-        "workers": [
-            {"owner": worker.owner, "lease_expires_at": worker.lease_expires_at} for worker in progress.workers
-        ],
-        "last_error": progress.last_error,
-        "created_at": progress.created_at,
-        "updated_at": progress.updated_at,
-        "finished_at": progress.finished_at,
-    }
-
-
-def progress_text(progress: "Progress | None") -> str:
-    """A run's progress for people."""
-    if progress is None:
-        return "No backfill has been run."
-    workers = ", ".join(worker.owner for worker in progress.workers) or "nobody"
-    lines = [
-        f"Backfill {progress.state}: {progress.percent:.1f}%, {progress.done:,} of {progress.expected:,} sessions.",
-        f"Begun {progress.created_at:%Y-%m-%d %H:%M:%S %Z}, last batch {progress.updated_at:%Y-%m-%d %H:%M:%S %Z}.",
-    ]
-    if progress.finished_at is None:
-        lines.append(f"At work: {workers}.")
-    if progress.last_error:
-        lines.append(f"Last error: {progress.last_error}.")
-    return "\n".join([*lines, *_table(progress.totals)])
-
-
 @contextmanager
-def _connected(app: App) -> "Iterator[Connection[tuple[Any, ...]]]":
+def _connected(app: App, where: "Target | None" = None) -> "Iterator[Connection[tuple[Any, ...]]]":
     from schema.pg.connect import connect
 
-    with connect(target(app), application_name="schemactl backfill", autocommit=True) as connection:
+    with connect(where or target(app), application_name="schemactl backfill", autocommit=True) as connection:
         yield connection
 
 
 def _look(app: App, connection: "Connection[tuple[Any, ...]]", look: "Callable[..., Survey]", doing: str) -> "Survey":
-    from schema.backfill import keyset
+    from schema.backfill import partition
     from schema.backfill.jobs.kernel_groups import KernelGroups
     from schema.cli.progress import progress
 
     job = KernelGroups()
-    with progress(app, doing, keyset.count(connection, job.parent)) as advance:
+    with progress(app, doing, partition.estimate(connection, job.parent)) as advance:
         return look(connection, job, advance=advance)
 
 
@@ -312,30 +376,3 @@ def _steer(app: App, desired: str, message: str) -> None:
     if run is None:
         raise SchemaError("no backfill is active", hint="`schemactl backfill` begins one.")
     app.finish(Result(data={"run": str(run.id), "state": run.state}, text=message))
-
-
-def _table(counts: Mapping[str, int]) -> list[str]:
-    return [f"{label:<22} {counts[name]:>14,}" for name, label in _LABELS.items() if name in counts]
-
-
-def _findings_data(findings: "Iterable[Finding]") -> list[dict[str, Any]]:
-    return [
-        {
-            "check": finding.check,
-            "session": str(finding.key),
-            "role": finding.role,
-            "detail": finding.detail,
-            "fails": finding.fails,
-        }
-        for finding in findings
-    ]
-
-
-def _findings_text(survey: "Survey") -> Iterator[str]:
-    for check, label in _CHECKS.items():
-        if count := survey.checks[check]:
-            yield f"{count:,} {label}:"
-            shown = [finding for finding in survey.findings if finding.check == check][:FINDINGS_SHOWN]
-            yield from (f"  session {finding.key} role {finding.role!r}: {finding.detail}" for finding in shown)
-            if count > len(shown):
-                yield f"  and {count - len(shown):,} more; --format json lists up to 1,000"

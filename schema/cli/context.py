@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from schema.errors import ExitCode, SchemaError, UsageError
+from schema.errors import ExitCode, SchemaError
 
 
 class Format(StrEnum):
@@ -68,8 +68,8 @@ class App:
         else:
             texts = {Format.TEXT: result.text, Format.MARKDOWN: result.markdown, Format.GITHUB: result.github}
             text = texts[self.format]
-            if text is None:
-                raise UsageError(f"`{self.command}` has no {self.format} output", hint="Use --format text or json.")
+            # The table of commands says which formats each has; others are refused before it runs.
+            assert text is not None
             if text:
                 click.echo(text)
         click.get_current_context().exit(result.exit_code)

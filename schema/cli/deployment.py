@@ -20,7 +20,7 @@ VARIANTS = ("vllm", "huggingface-tgi", "sglang", "nim", "modular-max", "cmd", "c
 PRECEDENCES = ("definition", "request")
 
 _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
-_SHOWN = 60
+_CELL_WIDTH = 60
 
 
 @click.group("deployment", cls=LazyGroup, lazy={})
@@ -78,10 +78,10 @@ def preview(
         "variant": wanted.value,
         "precedence": precedence,
         "values": [
-            {"field": ".".join(path), "value": value, "source": source}
-            for path, value, source in _values(found.merged, show_values)
+            {"field": field, "value": value, "source": source}
+            for field, value, source in _values(found.merged, show_values)
         ],
-        "problems": [vars(problem) for problem in found.problems],
+        "problems": [{**vars(problem), "field": _encodable(problem.field)} for problem in found.problems],
         "rows": None if found.rows is None else _rows(found.rows, show_values),
         "unchecked": list(found.unchecked),
     }
@@ -89,11 +89,39 @@ def preview(
     app.finish(Result(data, _text(found, wanted.value, precedence, show_values), exit_code))
 
 
-def _values(merged: "Layer", show_values: bool) -> list[tuple[tuple[str, ...], object, str]]:
+def _values(merged: "Layer", show_values: bool) -> list[tuple[str, object, str]]:
     return [
-        (path, entry.value if show_values or path[0] != "environ" else _hidden(entry.value), entry.source)
+        (
+            _encodable(".".join(path)),
+            _shown(entry.value) if show_values or path[0] != "environ" else _hidden(entry.value),
+            entry.source,
+        )
         for path, entry in sorted(merged.items(), key=lambda item: item[0])
     ]
+
+
+def _shown(value: object) -> object:
+    """A value of any document, as JSON and a terminal can show it.
+
+    What is nested where a value belongs is only said to be: it may be a variable in the wrong place.
+    """
+    from schema.spec.values import kind_of
+
+    if isinstance(value, str):
+        return _encodable(value)
+    if isinstance(value, list | tuple) and all(isinstance(item, int) for item in value):
+        return type(value)(map(_shown, value))
+    if isinstance(value, Mapping | list | tuple):
+        return f"({kind_of(value)})"
+    # Python writes no integer of more than 4300 digits.
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"(an integer of {value.bit_length()} bits)"
+    return value
+
+
+def _encodable(text: str) -> str:
+    # JSON can hold half of a surrogate pair, which no output can.
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _hidden(value: object) -> str:
@@ -114,8 +142,7 @@ def _rows(rows: "SessionRows", show_values: bool) -> dict[str, list[Mapping[str,
 def _text(found: "Preview", variant: str, precedence: str, show_values: bool) -> str:
     over = "definition over request" if precedence == "definition" else "request over definition"
     lines = [f"Revision for {variant}, {over}", ""]
-    values = [(".".join(path), value, source) for path, value, source in _values(found.merged, show_values)]
-    lines += _table(("field", "value", "from"), values)
+    lines += _table(("field", "value", "from"), _values(found.merged, show_values))
     if found.rows is not None:
         for name, rows in _rows(found.rows, show_values).items():
             lines += ["", f"{name}: {len(rows) or 'no'} row{'' if len(rows) == 1 else 's'}"]
@@ -141,4 +168,4 @@ def _cell(value: object) -> str:
     text = "-" if value is None else str(value)
     if not text.isprintable():
         text = ascii(text)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return text if len(text) <= _CELL_WIDTH else f"{text[: _CELL_WIDTH - 3]}..."

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from schema.cli.context import App
+from schema.cli.context import App, Format
+from schema.errors import UsageError
 
 
 class Lazy(NamedTuple):
@@ -14,6 +15,8 @@ class Lazy(NamedTuple):
 
     module: str
     short_help: str
+    more_formats: tuple[Format, ...] = ()
+    """What it prints beside text and JSON (a test holds it to the command's own)."""
 
 
 class LazyGroup(click.Group):
@@ -44,7 +47,18 @@ class LazyGroup(click.Group):
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and (app := ctx.find_object(App)) is not None:
             app.command = f"{ctx.command_path} {name}".partition(" ")[2]
+            if not isinstance(command, LazyGroup):
+                self._check_format(Format(ctx.find_root().params.get("format_", Format.TEXT)), name, app)
         return name, command, rest
+
+    def _check_format(self, wanted: Format, name: str, app: App) -> None:
+        """Refuse a format before the command has done anything."""
+        more = self.lazy[name].more_formats if name in self.lazy else ()
+        if wanted not in (Format.TEXT, Format.JSON, *more):
+            raise UsageError(
+                f"`{app.command}` has no {wanted} output",
+                hint=f"Use --format {', '.join(['text', *more])} or json.",
+            )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""

@@ -50,7 +50,7 @@ def command(app: App, sessions: int, seed_: int, profile: str) -> None:
             app.status(f"{done:,} of {sessions:,} sessions are written. Go on with another --seed.")
             raise
     rate = sessions / report.elapsed_s
-    lines = [f"{table:<24} {count:>12,}" for table, count in report.rows.items()]
+    lines = [f"{table:<24} {count:>12,}" for table, count in report.rows.items() if count]
     lines.append(f"{report.elapsed_s:.1f} s, {rate:,.0f} sessions/s")
     data = {
         "database": {"url": where.masked, "source": where.source},

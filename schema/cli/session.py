@@ -9,6 +9,7 @@ import click
 from schema.cli.context import App, Result, pass_app
 from schema.cli.database import target
 from schema.cli.lazy import LazyGroup
+from schema.cli.progress import progress
 from schema.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -70,19 +71,14 @@ def purge(app: App, terminated_before: str, batch: int, dry_run: bool) -> None:
     4 when another transaction had one locked.
     """
     from schema.pg.connect import engine
-    from schema.write.purge import Purged, Reason
+    from schema.write.purge import Reason
     from schema.write.purge import purge as run
 
     before = _moment(terminated_before)
-    seen = 0
-
-    def advance(done: Purged) -> None:
-        nonlocal seen
-        seen += len(done.sessions)
-        app.detail(f"{seen} sessions {'would go' if dry_run else 'gone'}, {len(done.blocked)} of this batch stay")
-
     with_timeout = engine(target(app), lock_timeout_ms=LOCK_TIMEOUT_MS)
-    done = run(with_timeout, before, batch=batch, dry_run=dry_run, advance=advance)
+    description = "Sessions that would go" if dry_run else "Sessions removed"
+    with progress(app, description, None) as advance:
+        done = run(with_timeout, before, batch=batch, dry_run=dry_run, advance=lambda each: advance(len(each.sessions)))
     busy = any(one.reason is Reason.BUSY for one in done.blocked)
     data = {
         "terminated_before": before.isoformat(),

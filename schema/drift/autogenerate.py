@@ -100,7 +100,8 @@ def _differences(autogen_context: AutogenContext) -> list[Difference]:
         pg_bindir=Path(bindir) if bindir else None,
         ini=ini,
     ) as workshop:
-        with made_models(workshop, configuration.metadata, extensions_of=live) as models:
+        schemas = {configuration.version_schema}
+        with made_models(workshop, configuration.metadata, schemas=schemas, extensions_of=live) as models:
             wanted = models.snapshot
             if live.main_owner is not None:
                 wanted = wanted.with_owner(workshop.creator, live.main_owner)

@@ -14,7 +14,12 @@ from schema.drift.workshop import Workshop
 def cache_path(kind: str, workshop: Workshop, parts: Iterable[bytes]) -> Path:
     """Where a result belongs: a name made of all that goes into it, the server and this package included."""
     digest = hashlib.sha256()
-    about = (version("schemactl"), str(workshop.server_version), workshop.creator, repr(workshop.like))
+    about = (
+        version("schemactl"),
+        str(workshop.server_version),
+        workshop.creator,
+        repr(workshop.like or workshop.template),
+    )
     for part in (*(text.encode() for text in about), *parts):
         digest.update(len(part).to_bytes(8, "big") + part)
     base = os.environ.get("XDG_CACHE_HOME")

@@ -27,6 +27,8 @@ class Configuration:
     metadata: tuple[sa.MetaData, ...]
     include_object: Filter | None
     include_name: Filter | None
+    version_schema: str
+    """Schema of the version table, quoted where needed: it is Alembic's, and neither metadata nor revisions make it."""
     version_table: str
     """Schema and name, quoted where needed."""
 
@@ -38,7 +40,7 @@ class Configuration:
         quote = PGIdentifierPreparer(postgresql.dialect()).quote  # type: ignore[no-untyped-call]
         schema = quote(options.get("version_table_schema") or "public")
         table = quote(options.get("version_table") or "alembic_version")
-        return cls(metadata, options.get("include_object"), options.get("include_name"), f"{schema}.{table}")
+        return cls(metadata, options.get("include_object"), options.get("include_name"), schema, f"{schema}.{table}")
 
 
 def capture(project: Project, scratch: Callable[[], Target]) -> tuple[Configuration, ...]:
@@ -66,6 +68,7 @@ def capture(project: Project, scratch: Callable[[], Target]) -> tuple[Configurat
     # On the instance: Alembic's module of functions calls what it finds there, but serves this very class only.
     environment.configure = configure  # type: ignore[method-assign, assignment]
     before = config.attributes.get(ATTRIBUTE)
+    buffer, config.output_buffer = config.output_buffer, io.StringIO()
     config.attributes[ATTRIBUTE] = Caller(Target(sa.URL.create(DRIVER), "nowhere: it runs offline"), lambda _: None)
     # The ini's own URL may be a placeholder, or name a driver that is not installed here.
     config.set_main_option("sqlalchemy.url", f"{DRIVER}://")
@@ -84,6 +87,7 @@ def capture(project: Project, scratch: Callable[[], Target]) -> tuple[Configurat
             hint="It is run offline, as `alembic upgrade --sql` runs it.",
         ) from error
     finally:
+        config.output_buffer = buffer
         if before is None:
             del config.attributes[ATTRIBUTE]
     if not any(each.metadata for each in captured):

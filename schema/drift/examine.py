@@ -1,7 +1,7 @@
 """The whole examination: gathers the sides that are wanted, compares them in pairs, and sorts out what is accepted."""
 
 import datetime
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -113,12 +113,13 @@ def _gathered(request: Request, examination: Examination) -> Iterator[_Gathered]
         ) as workshop,
         ExitStack() as stack,
     ):
-        history = _history(request, workshop, examination) if Side.HISTORY in request.sides else None
+        configurations = _configurations(request, workshop, examination, stack)
+        schemas = {each.version_schema for each in configurations}
+        history = _history(request, workshop, schemas, examination) if Side.HISTORY in request.sides else None
         sides: dict[Side, Snapshot] = {}
         if history is not None:
             sides[Side.HISTORY] = history.snapshot
         other = live or (history.snapshot if history else None)
-        configurations = _configurations(request, workshop, examination, stack)
         models = _models(workshop, examination, configurations, other, stack)
         if models is not None and Side.MODELS in request.sides:
             sides[Side.MODELS] = models.snapshot
@@ -144,11 +145,15 @@ def _read_live(target: Target) -> Snapshot:
             raise translate(error) or error from error
 
 
-def _history(request: Request, workshop: Workshop, examination: Examination) -> History | None:
+def _history(
+    request: Request, workshop: Workshop, schemas: Collection[str], examination: Examination
+) -> History | None:
     try:
-        return replay(request.project, workshop, report=request.report)
+        return replay(request.project, workshop, schemas=schemas, report=request.report)
     except (RevisionError, ConfigError) as error:
-        examination.faults.append(error)
+        # An env.py that fails fails here too.
+        if error.message not in {fault.message for fault in examination.faults}:
+            examination.faults.append(error)
         return None
 
 
@@ -162,8 +167,7 @@ def _configurations(
     try:
         return capture(request.project, empty)
     except ConfigError as error:
-        if error.message not in {fault.message for fault in examination.faults}:
-            examination.faults.append(error)
+        examination.faults.append(error)
         return ()
 
 
@@ -179,7 +183,8 @@ def _models(
     if not metadata:
         return None
     try:
-        models = stack.enter_context(made_models(workshop, metadata, extensions_of=other))
+        schemas = {each.version_schema for each in configurations}
+        models = stack.enter_context(made_models(workshop, metadata, schemas=schemas, extensions_of=other))
     except ModelsError as error:
         examination.faults.append(error)
         return None

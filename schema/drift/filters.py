@@ -6,6 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from schema.drift.capture import Configuration
+from schema.drift.comparators.base import unquoted
 from schema.drift.difference import Difference
 from schema.pg.catalog import Kind
 
@@ -56,7 +57,7 @@ class Filters:
         kind = _type_of(difference)
         if kind is None:
             return True
-        name = _bare(str(getattr(found, "name", "")))
+        name = unquoted(str(getattr(found, "name", "")))
         if name_of is not None and not name_of(name, kind, parents):
             return False
         member = _member(stub, name, kind)
@@ -71,9 +72,9 @@ def _place(difference: Difference) -> tuple[str | None, str | None]:
     )
     if qualified is None:
         schema = getattr(found, "schema", None)
-        return (_bare(schema) if isinstance(schema, str) else None, None)
+        return (unquoted(schema) if isinstance(schema, str) else None, None)
     schema, _, table = str(qualified).partition(".")
-    return _bare(schema), _bare(table)
+    return unquoted(schema), unquoted(table)
 
 
 def _type_of(difference: Difference) -> str | None:
@@ -97,9 +98,3 @@ def _member(table: sa.Table, name: str, kind: str) -> Any:
         return next((each for each in table.indexes if each.name == name), sa.Index(name))
     named = next((each for each in table.constraints if each.name == name), None)
     return named if named is not None else sa.UniqueConstraint(name=name)
-
-
-def _bare(identifier: str) -> str:
-    if identifier.startswith('"') and identifier.endswith('"'):
-        return identifier[1:-1].replace('""', '"')
-    return identifier

@@ -1,9 +1,11 @@
 """Replays a project's revisions in a scratch database, and remembers the result by what it was made of."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from psycopg import sql
 
 from schema.drift.cache import cache_path, keep, load
 from schema.drift.capture import redirected
@@ -27,8 +29,16 @@ class History:
     cached: bool
 
 
-def replay(project: Project, workshop: Workshop, *, report: Callable[[str], None] = lambda _: None) -> History:
+def replay(
+    project: Project,
+    workshop: Workshop,
+    *,
+    schemas: Collection[str],
+    report: Callable[[str], None] = lambda _: None,
+) -> History:
     """Return what the history makes of an empty database: from the cache, or by running it to its heads.
+
+    `schemas`, quoted where needed, are those of the version tables, which Alembic expects to be there.
 
     Raises:
         RevisionError: a revision cannot be run; the message names it.
@@ -38,7 +48,10 @@ def replay(project: Project, workshop: Workshop, *, report: Callable[[str], None
         return known
     touched: dict[Key, str] = {}
     report("Replaying the history in a scratch database ...")
-    with workshop.database(lambda target: _run(project, target, touched)) as target, _reading(target) as connection:
+    with (
+        workshop.database(lambda target: _run(project, target, schemas, touched)) as target,
+        _reading(target) as connection,
+    ):
         snapshot = read_snapshot(connection)
     made = History(snapshot, touched, cached=False)
     rows = [[key.kind, key.identity, revision] for key, revision in touched.items()]
@@ -46,9 +59,11 @@ def replay(project: Project, workshop: Workshop, *, report: Callable[[str], None
     return made
 
 
-def _run(project: Project, target: Target, touched: dict[Key, str]) -> None:
+def _run(project: Project, target: Target, schemas: Collection[str], touched: dict[Key, str]) -> None:
     touched.clear()
     with _reading(target) as connection, redirected(lambda: target):
+        for schema in schemas:
+            connection.execute(sql.SQL(f"CREATE SCHEMA IF NOT EXISTS {schema}"))
         objects = [read_snapshot(connection).objects]
 
         def note(step: Step) -> None:

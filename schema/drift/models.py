@@ -1,6 +1,6 @@
 """Makes a database of metadata, the way the project would: schemas, then create_all with its DDL events."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -42,9 +42,11 @@ class Models:
 
 @contextmanager
 def made_models(
-    workshop: Workshop, metadata: Sequence[sa.MetaData], *, extensions_of: Snapshot | None
+    workshop: Workshop, metadata: Sequence[sa.MetaData], *, schemas: Collection[str], extensions_of: Snapshot | None
 ) -> Iterator[Models]:
     """Create metadata in an empty database, or take from the cache what the same statements made before.
+
+    `schemas`, quoted where needed, are made besides those of its tables.
 
     Raises:
         ModelsError: it cannot be created.
@@ -53,14 +55,15 @@ def made_models(
 
         @cache
         def made() -> tuple[psycopg.Connection, tuple[str, ...]]:
-            return stack.enter_context(_made(workshop, metadata, extensions_of))
+            return stack.enter_context(_made(workshop, metadata, schemas, extensions_of))
 
         judge = Judge(lambda: made()[0])
         statements = _statements(metadata)
         path = None
         if statements is not None:
             extensions = repr(sorted(map(repr, extensions_of.of(Extension)))) if extensions_of else ""
-            path = cache_path("models", workshop, (extensions.encode(), *(each.encode() for each in statements)))
+            parts = (extensions, repr(sorted(set(schemas))), *statements)
+            path = cache_path("models", workshop, (each.encode() for each in parts))
             if (known := load(path)) is not None:
                 yield Models(load_snapshot(known["snapshot"]), tuple(known["extensions"]), judge)
                 return
@@ -73,12 +76,12 @@ def made_models(
 
 @contextmanager
 def _made(
-    workshop: Workshop, metadata: Sequence[sa.MetaData], extensions_of: Snapshot | None
+    workshop: Workshop, metadata: Sequence[sa.MetaData], schemas: Collection[str], extensions_of: Snapshot | None
 ) -> Iterator[tuple[psycopg.Connection, tuple[str, ...]]]:
     with workshop.empty() as connection:
 
         def attempt() -> tuple[str, ...]:
-            return create_models(metadata, connection, extensions_of=extensions_of)
+            return create_models(metadata, connection, schemas=schemas, extensions_of=extensions_of)
 
         with workshop.roles_for(attempt, connection.rollback) as extensions:
             driver = connection.connection.driver_connection
@@ -123,7 +126,11 @@ def _is_plain(listener: Any) -> bool:
 
 
 def create_models(
-    metadata: Iterable[sa.MetaData], connection: sa.Connection, *, extensions_of: Snapshot | None
+    metadata: Iterable[sa.MetaData],
+    connection: sa.Connection,
+    *,
+    schemas: Collection[str],
+    extensions_of: Snapshot | None,
 ) -> tuple[str, ...]:
     """Create everything that the metadata describes, in the connection's transaction, which is left open.
 
@@ -139,24 +146,31 @@ def create_models(
     metadata = tuple(metadata)
     try:
         try:
-            _create(connection, metadata, ())
+            _create(connection, metadata, schemas, ())
         except sa.exc.DBAPIError as error:
             found = () if extensions_of is None else tuple(extensions_of.of(Extension))
             extensions = sorted((each for each in found if each.name != "plpgsql"), key=lambda each: each.name)
             if not extensions or not isinstance(error.orig, _LACKING):
                 raise
             connection.rollback()
-            _create(connection, metadata, extensions)
+            _create(connection, metadata, schemas, extensions)
             return tuple(extension.name for extension in extensions)
     except (sa.exc.SQLAlchemyError, psycopg.Error) as error:
         raise _explained(error) from error
     return ()
 
 
-def _create(connection: sa.Connection, metadata: tuple[sa.MetaData, ...], extensions: Iterable[Extension]) -> None:
+def _create(
+    connection: sa.Connection,
+    metadata: tuple[sa.MetaData, ...],
+    schemas: Collection[str],
+    extensions: Iterable[Extension],
+) -> None:
     quote = connection.dialect.identifier_preparer.quote
-    schemas = {quote(table.schema) for each in metadata for table in each.tables.values() if table.schema}
-    for schema in sorted(schemas | {extension.schema for extension in extensions} - {"public", "pg_catalog"}):
+    needed = {quote(table.schema) for each in metadata for table in each.tables.values() if table.schema}
+    for schema in sorted(
+        needed | set(schemas) | {extension.schema for extension in extensions} - {"public", "pg_catalog"}
+    ):
         connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for extension in extensions:
         into = f"{extension.name} WITH SCHEMA {extension.schema}"

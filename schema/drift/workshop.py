@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import psycopg
 import sqlalchemy as sa
@@ -29,6 +29,34 @@ _DEBIAN = "/usr/lib/postgresql/{major}/bin"
 _UNKNOWN_ROLE = re.compile(r'^role "(?P<name>.+)" does not exist$')
 _MOST_ROLES = 100
 
+# Since 17 the locale of every provider is in one column.
+_STANDING = """
+    SELECT quote_ident(current_user), pg_encoding_to_char(encoding), datcollate, datctype,
+        CASE datlocprovider WHEN 'c' THEN 'libc' WHEN 'i' THEN 'icu' ELSE 'builtin' END,
+        coalesce(to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale')
+    FROM pg_database AS d WHERE datname = 'template0'"""
+
+
+@dataclass(frozen=True)
+class Locale:
+    """What of the live database a scratch database has: nothing that tells two databases of one server apart.
+
+    It is a part of cached results' names and of the kept scratch database's.
+    """
+
+    encoding: str
+    collation: str
+    character_type: str
+    provider: str
+    locale: str | None
+
+    @classmethod
+    def of(cls, database: Database) -> Self:
+        """Encoding and locale of a database."""
+        return cls(
+            database.encoding, database.collation, database.character_type, database.locale_provider, database.locale
+        )
+
 
 @dataclass
 class Workshop:
@@ -41,8 +69,10 @@ class Workshop:
     """The server is our own, so that roles may be made in it."""
     creator: str
     """The role that makes everything here, quoted: it stands for whoever owns the live database's objects."""
-    like: Database | None
+    like: Locale | None
     """What a scratch database has to be like; None leaves it to the server."""
+    template: Locale
+    """What it is like when that is left to the server."""
     notes: list[str] = field(default_factory=list)
 
     @contextmanager
@@ -56,8 +86,10 @@ class Workshop:
         with ExitStack() as stack:
             opened = self._kept(stack) if self.ours else None
             if opened is None:
-                name = self._created()
+                name = _fresh_name()
+                # Before it is made: an interrupt may come while it is.
                 stack.callback(self._drop, name)
+                self._create(name)
                 opened = self._opened(stack, name)
             yield opened
 
@@ -67,7 +99,8 @@ class Workshop:
         names: list[str] = []
 
         def attempt() -> Target:
-            names.append(self._created())
+            names.append(_fresh_name())
+            self._create(names[-1])
             target = self._target(names[-1])
             fill(target)
             return target
@@ -105,7 +138,8 @@ class Workshop:
                 try:
                     done = attempt()
                     break
-                except Exception as error:
+                except BaseException as error:
+                    # Interrupts too: nothing may be left behind.
                     undo()
                     role = unknown_role(error) if self.ours else None
                     asked += 1
@@ -130,12 +164,12 @@ class Workshop:
         return [role]
 
     def _kept(self, stack: ExitStack) -> sa.Connection | None:
-        name = f"schemactl_drift_{hashlib.sha256(repr(self.like).encode()).hexdigest()[:12]}"
+        name = f"schemactl_drift_{hashlib.sha256(repr(self.like or self.template).encode()).hexdigest()[:12]}"
         with connect(self.server, application_name="schemactl drift", autocommit=True) as admin:
             exists = admin.execute("SELECT FROM pg_database WHERE datname = %s", [name]).fetchone()
         if exists is None:
             try:
-                self._created(name)
+                self._create(name)
             except DatabaseError as error:
                 # Made by another run since; one that is only half made refuses connections below.
                 if not isinstance(error.__cause__, psycopg.errors.DuplicateDatabase):
@@ -153,8 +187,7 @@ class Workshop:
     def _target(self, name: str) -> Target:
         return Target(self.server.url.set(database=name), "a scratch database")
 
-    def _created(self, name: str | None = None) -> str:
-        name = name or f"schemactl_drift_{uuid.uuid4().hex[:12]}"
+    def _create(self, name: str) -> None:
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name))
         try:
             self._execute(statement + self._locale())
@@ -167,7 +200,6 @@ class Workshop:
             )
             self.like = None
             self._execute(statement)
-        return name
 
     def _locale(self) -> sql.Composed:
         if self.like is None:
@@ -177,10 +209,10 @@ class Workshop:
             sql.Literal(like.encoding),
             sql.Literal(like.collation),
             sql.Literal(like.character_type),
-            sql.Identifier(like.locale_provider),
+            sql.Identifier(like.provider),
         )
         if like.locale:
-            word = "ICU_LOCALE" if like.locale_provider == "icu" else "BUILTIN_LOCALE"
+            word = "ICU_LOCALE" if like.provider == "icu" else "BUILTIN_LOCALE"
             options += sql.SQL(" {} {}").format(sql.SQL(word), sql.Literal(like.locale))
         return options
 
@@ -193,6 +225,10 @@ class Workshop:
                 connection.execute(statement)
             except psycopg.Error as error:
                 raise translate(error) or error from error
+
+
+def _fresh_name() -> str:
+    return f"schemactl_drift_{uuid.uuid4().hex[:12]}"
 
 
 @contextmanager
@@ -214,14 +250,14 @@ def open_workshop(
         ServerError: no server could be started.
         UsageError: `scratch_url` names the live database itself.
     """
-    like = None if live is None else next(live.of(Database), None)
+    like = None if live is None else next(map(Locale.of, live.of(Database)), None)
     with ExitStack() as stack:
         target, ours = _server(stack, live, live_target, scratch_url, pg_bindir, scratch_state_dir(ini))
         with connect(target, application_name="schemactl drift", autocommit=True) as connection:
             server_version = connection.info.server_version
-            row = connection.execute("SELECT quote_ident(current_user)").fetchone()
+            row = connection.execute(_STANDING).fetchone()
         assert row is not None
-        workshop = Workshop(target, server_version, ours, row[0], like)
+        workshop = Workshop(target, server_version, ours, row[0], like, Locale(*row[1:]))
         major = server_version // 10000
         if live is not None and live.major != major:
             workshop.like = None

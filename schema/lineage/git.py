@@ -73,6 +73,18 @@ class Repository:
             return []
         return self._lines("log", "--format=%h", head, "--", *self.locations)
 
+    def commits_since(self, born: Iterable[Path], touching: Iterable[Path]) -> list[str]:
+        """Commits of the current branch that changed a file of `touching` after those of `born` were there.
+
+        Newest first; the one that brought the last of `born` comes at the end. Nothing when `born` is not committed.
+        """
+        starts = [self._lines("log", "--format=%h", "HEAD", "--", str(path))[-1:] for path in born]
+        first = {commit for found in starts for commit in found}
+        if not first or [] in starts:
+            return []
+        start = self._lines("rev-list", "--abbrev-commit", "--topo-order", "--no-walk=sorted", *first)[0]
+        return [*self._lines("log", "--format=%h", f"{start}..HEAD", "--", *map(str, touching)), start]
+
     def default_branch(self) -> str | None:
         """The branch that others merge into: the remote's HEAD, or a main or master."""
         known = set(self.branches())

@@ -13,7 +13,9 @@ from alembic.script import Script, ScriptDirectory
 from alembic.util import CommandError
 
 import schema
-from schema.errors import ConfigError, RevisionError
+from schema.errors import ConfigError, RevisionError, SchemaError
+from schema.lineage.git import Repository
+from schema.lineage.layout import read_layout
 from schema.pg.embedded import default_state_dir
 
 INI = "alembic.ini"
@@ -101,15 +103,34 @@ class Project:
         """Make sure that the history holds every revision a database says it is at.
 
         Raises:
-            RevisionError: it does not.
+            RevisionError: it does not; the git ref that has it is named.
         """
-        known = {script.revision for script in self.script.walk_revisions()}
-        strangers = [identifier for identifier in current if identifier not in known]
-        if strangers:
-            raise RevisionError(
-                f"the database is at revision {', '.join(strangers)}, which {self.script.dir} does not have",
-                hint="It was upgraded by a newer release or belongs to another project: use that one's history.",
-            )
+        check_known(self.script, self.config, current)
+
+
+def check_known(script: ScriptDirectory, config: Config, current: Sequence[str]) -> None:
+    """`Project.check_known`, for whoever has the parts only."""
+    known = {revision.revision for revision in script.walk_revisions()}
+    strangers = [identifier for identifier in current if identifier not in known]
+    if not strangers:
+        return
+    refs = {name: _ref_with(Path(config.config_file_name or INI), name) for name in strangers}
+    found = [f"{name} is in {ref}" for name, ref in refs.items() if ref]
+    raise RevisionError(
+        f"the database is at revision {', '.join(strangers)}, which {script.dir} does not have",
+        hint=f"In git, {'; '.join(found)}: use those files."
+        if found
+        else "It was upgraded by a newer release or belongs to another project: use that one's history.",
+    )
+
+
+def _ref_with(ini: Path, identifier: str) -> str | None:
+    try:
+        repository = Repository.around(read_layout(ini))
+        return repository.ref_with(identifier) if repository else None
+    except SchemaError:
+        # It only helps to explain.
+        return None
 
 
 def find_config(given: Path | None) -> Path:

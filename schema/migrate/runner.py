@@ -1,20 +1,29 @@
 """Runs revisions of any Alembic project, one after the other, and says which one failed and what stands."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from datetime import datetime
+from io import StringIO
+from typing import Any, Final, TextIO
 
 import psycopg
 import sqlalchemy as sa
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
-from alembic.runtime.migration import MigrationContext, RevisionStep
+from alembic.runtime.migration import MigrationContext, MigrationStep, RevisionStep
 from alembic.util import CommandError
 
 from schema.errors import ConfigError, DatabaseError, LockTimeoutError, RevisionError, SchemaError, UsageError
+from schema.migrate.guard import Guard
+from schema.migrate.journal import Journal, Unfinished, numbered
+from schema.migrate.lock import RunnerLock, only_runner
+from schema.migrate.missing import Sources, missing_in, note_late, ran_late, refuse_skipped, skipped_in
+from schema.migrate.offline import scripted
+from schema.migrate.plan import check_rows, check_steps, rows_after
 from schema.migrate.project import Project, Revision
-from schema.migrate.settings import ATTRIBUTE, Caller
+from schema.migrate.settings import ATTRIBUTE, Caller, RunSettings
+from schema.pg.connect import connection_options, is_pooled
 from schema.pg.errors import translate
 from schema.pg.target import Target
 
@@ -40,6 +49,21 @@ class Run:
     after: tuple[str, ...]
     steps: tuple[Step, ...]
     seconds: float
+    left: tuple[Revision, ...] = ()
+    """Not begun, because the time was up."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run differs from the plain one."""
+
+    yes: bool = False
+    """Go on where several version rows would be left, or revisions skipped."""
+    until: datetime | None = None
+    """Begin no revision after this moment."""
+    missing: bool = False
+    """Before an upgrade, run what came in below the database's revisions."""
+    sources: Sources = field(default_factory=Sources)
 
 
 @dataclass(frozen=True)
@@ -48,6 +72,9 @@ class VersionTable:
 
     heads: tuple[str, ...]
     name: str
+    ran_late: tuple[str, ...] = ()
+    """Revisions below the heads that ran after them."""
+    unfinished: Unfinished | None = None
 
 
 def upgrade(
@@ -55,6 +82,7 @@ def upgrade(
     target: Target,
     destination: str = "head",
     *,
+    options: Options = Options(),
     on_step: Callable[[Step], None] = lambda _: None,
     report: Callable[[str], None] = lambda _: None,
 ) -> Run:
@@ -63,13 +91,12 @@ def upgrade(
     Raises:
         UsageError: the destination is empty.
         RevisionError: it is unknown, or a revision failed. What was applied before it stands committed.
+        RefusedPlanError: it would leave several version rows, or a number of steps is ambiguous.
+        SkippedRevisionsError: revisions below the database's own never ran.
         LockTimeoutError: a lock, or the turn to run, was not to be had in time.
         DatabaseError: the database refused otherwise; the class says how.
     """
-    return _Runner(project, target, on_step, report).run(
-        destination,
-        lambda heads: project.script._upgrade_revs(destination, heads),  # noqa: SLF001
-    )
+    return _Runner(project, target, options, on_step, report, is_upgrade=True).run(destination)
 
 
 def downgrade(
@@ -77,14 +104,42 @@ def downgrade(
     target: Target,
     destination: str,
     *,
+    options: Options = Options(),
     on_step: Callable[[Step], None] = lambda _: None,
     report: Callable[[str], None] = lambda _: None,
 ) -> Run:
     """Downgrade a database; like `upgrade`."""
-    return _Runner(project, target, on_step, report).run(
-        destination,
-        lambda heads: project.script._downgrade_revs(destination, heads),  # noqa: SLF001
-    )
+    return _Runner(project, target, options, on_step, report, is_upgrade=False).run(destination)
+
+
+def script(project: Project, target: Target, destination: str, *, is_upgrade: bool, yes: bool = False) -> str:
+    """The SQL that a run would execute, from where the database is. Changes nothing.
+
+    Raises:
+        RevisionError: the plan is refused, or a revision cannot be written without a connection.
+        DatabaseError: the database cannot be reached or read.
+    """
+    heads = version_table(project, target).heads
+    _check_destination(destination)
+
+    def steps(at: Any, migration: MigrationContext) -> Iterator[MigrationStep]:
+        return scripted(_planned(project, tuple(at), destination, is_upgrade=is_upgrade, yes=yes), heads, migration)
+
+    printed = StringIO()
+    try:
+        _run_environment(
+            project,
+            target,
+            lambda _: None,
+            steps,
+            printed=printed,
+            as_sql=True,
+            starting_rev=heads or None,
+            destination_rev=destination,
+        )
+    except Exception as error:
+        raise _translated(error, project) from error
+    return printed.getvalue()
 
 
 def version_table(project: Project, target: Target) -> VersionTable:
@@ -97,7 +152,8 @@ def version_table(project: Project, target: Target) -> VersionTable:
     found: list[VersionTable] = []
 
     def look(heads: Any, context: MigrationContext) -> Iterable[RevisionStep]:
-        found.append(VersionTable(tuple(sorted(heads)), context.version_table))
+        late, unfinished = tuple(ran_late(context)), Journal(context).read()
+        found.append(VersionTable(tuple(sorted(heads)), context.version_table, late, unfinished))
         return ()
 
     try:
@@ -113,40 +169,83 @@ def version_table(project: Project, target: Target) -> VersionTable:
 class _Runner:
     project: Project
     target: Target
+    options: Options
     on_step: Callable[[Step], None]
     report: Callable[[str], None]
+    is_upgrade: bool
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     done: list[Step] = field(default_factory=list)
+    left: tuple[Revision, ...] = ()
     under_way: Step | None = None
+    guard: Guard | None = None
 
-    def run(self, destination: str, plan: Callable[[Any], Sequence[RevisionStep]]) -> Run:
-        if not destination.strip():
-            raise UsageError("the revision to go to is empty", hint="Give an id, head, base, or a number of steps.")
+    def run(self, destination: str) -> Run:
+        _check_destination(destination)
         started = time.monotonic()
+        settings = RunSettings.read(self.project.config)
+        try:
+            with only_runner(self.target, wait_s=settings.runner_wait_s, report=self.report) as lock:
+                # The environment of another project knows nothing of ours: its timeouts come with the URL.
+                timeouts = {} if is_pooled(lock.connection) else settings.timeouts
+                _run_environment(
+                    self.project,
+                    self.target,
+                    self.report,
+                    lambda heads, migration: self._steps(heads, migration, destination, settings, lock),
+                    timeouts=timeouts,
+                    destination_rev=destination,
+                )
+        except Exception as error:
+            raise self._explained(error) from error
+        return Run(self.before, self.after, tuple(self.done), time.monotonic() - started, self.left)
 
-        # Alembic asks for the next step after it has committed the one before, if the project has a transaction for
-        # each revision.
-        def steps(heads: Any, context: MigrationContext) -> Iterator[RevisionStep]:
-            self.before = self.after = tuple(sorted(heads))
-            self.project.check_known(self.before)
-            planned = plan(heads)
-            for number, step in enumerate(planned, start=1):
+    def _steps(
+        self, heads: Any, migration: MigrationContext, destination: str, settings: RunSettings, lock: RunnerLock
+    ) -> Iterator[RevisionStep]:
+        self.before = self.after = tuple(sorted(heads))
+        planned = _planned(self.project, self.before, destination, is_upgrade=self.is_upgrade, yes=self.options.yes)
+        late = self._late(migration) if self.is_upgrade and (planned or self.options.missing) else []
+        self.guard = Guard(migration, report=self.report, retry_s=settings.lock_retry_s, lock=lock)
+        steps = [*late, *planned]
+        with self.guard.listening():
+            self.guard.start(steps)
+            for number, step in enumerate(steps, start=1):
+                if self.options.until is not None and datetime.now().astimezone() >= self.options.until:
+                    self.left = tuple(Revision.of(rest.revision) for rest in steps[number - 1 :])
+                    break
                 began = time.monotonic()
-                self.under_way = Step(Revision.of(step.revision), number, len(planned))
+                self.under_way = Step(Revision.of(step.revision), number, len(steps))
                 self.on_step(self.under_way)
-                yield step
-                applied = Step(self.under_way.revision, number, len(planned), time.monotonic() - began)
+                guarded = self.guard.step(step)
+                if number <= len(late):
+                    self._run_late(migration, guarded)
+                else:
+                    # Alembic asks for the next step after it has committed this one, if the project has a transaction
+                    # for each revision.
+                    yield guarded
+                applied = Step(self.under_way.revision, number, len(steps), time.monotonic() - began)
                 self.under_way = None
                 self.done.append(applied)
                 self.on_step(applied)
-            self.after = tuple(sorted(context.get_current_heads()))
+        self.after = tuple(sorted(migration.get_current_heads()))
 
-        try:
-            _run_environment(self.project, self.target, self.report, steps, destination_rev=destination)
-        except Exception as error:
-            raise self._explained(error) from error
-        return Run(self.before, self.after, tuple(self.done), time.monotonic() - started)
+    def _late(self, migration: MigrationContext) -> list[RevisionStep]:
+        """The revisions to run late; refuses when there are some and nobody asked for that."""
+        if self.options.yes and not self.options.missing:
+            return []
+        found = skipped_in(self.project, self.before, ran_late(migration), self.options.sources)
+        if not self.options.missing:
+            refuse_skipped(found)
+            return []
+        scripts = [self.project.script.get_revision(id_) for id_ in missing_in(found)]
+        return [RevisionStep(self.project.script.revision_map, script, True) for script in scripts]
+
+    def _run_late(self, migration: MigrationContext, step: RevisionStep) -> None:
+        """Run a revision in a transaction of its own that notes it, and leaves the version table's rows alone."""
+        with migration.begin_transaction(_per_migration=True):
+            step.migration_fn()
+            note_late(migration, step.revision.revision)
 
     def _explained(self, error: Exception) -> SchemaError:
         if self.under_way is None:
@@ -162,12 +261,19 @@ class _Runner:
             hint = (
                 "A transaction holds a table it needs: run the command again, at a quieter time if that happens often."
             )
-        elif isinstance(cause, psycopg.Error) and cause.sqlstate in DUPLICATE_OBJECTS and not self.before:
+        elif (
+            isinstance(cause, psycopg.Error) and cause.sqlstate in DUPLICATE_OBJECTS and not (self.before or self.done)
+        ):
             hint = (
                 "No revision is recorded in the database, yet something of this history is in it. If the schema was "
                 "made another way, `alembic stamp REVISION` says where it stands; else use an empty database."
             )
+        elif isinstance(cause, psycopg.Error) and cause.sqlstate in DUPLICATE_OBJECTS and self.options.missing:
+            hint = "It seems to be there already. `schemactl upgrade --yes` goes on without what was skipped."
         message = known.message if known is not None else f"{type(error).__name__}: {error}"
+        if self.guard is not None and (standing := [one for one in self.guard.standing if one.kind != "again"]):
+            message += "; of its statements these stand committed, and the next run goes on after them: "
+            message += numbered(standing)
         return kind(f"revision {revision.id} ({revision.path}) failed: {message}; {self._standing()}", hint=hint)
 
     def _standing(self) -> str:
@@ -176,12 +282,39 @@ class _Runner:
         return f"committed by this run: {', '.join(step.revision.id for step in self.done)}"
 
 
+def _check_destination(destination: str) -> None:
+    if not destination.strip():
+        raise UsageError("the revision to go to is empty", hint="Give an id, head, base, or a number of steps.")
+
+
+def _planned(
+    project: Project, heads: tuple[str, ...], destination: str, *, is_upgrade: bool, yes: bool
+) -> list[RevisionStep]:
+    project.check_known(heads)
+    check_steps(project.script, heads, destination)
+    # Alembic's own planning, which has no public name.
+    plan = project.script._upgrade_revs if is_upgrade else project.script._downgrade_revs  # noqa: SLF001
+    planned = list(plan(destination, heads))  # type: ignore[arg-type]
+    if not yes:
+        check_rows(heads, rows_after(heads, planned), destination)
+    return planned
+
+
 def _run_environment(
-    project: Project, target: Target, report: Callable[[str], None], steps: Callable[..., Any], **options: Any
+    project: Project,
+    target: Target,
+    report: Callable[[str], None],
+    steps: Callable[..., Any],
+    *,
+    timeouts: Mapping[str, str] | None = None,
+    printed: TextIO | None = None,
+    **options: Any,
 ) -> None:
-    config = Config(project.config.config_file_name, attributes={ATTRIBUTE: Caller(target, report)})
+    attributes = {ATTRIBUTE: Caller(target, report)}
+    config = Config(project.config.config_file_name, attributes=attributes, output_buffer=printed)
     # For the environments of other projects, which know nothing of the attribute.
-    config.set_main_option("sqlalchemy.url", target.url.render_as_string(hide_password=False).replace("%", "%%"))
+    url = target.url.update_query_dict({"options": connection_options(target, timeouts)}) if timeouts else target.url
+    config.set_main_option("sqlalchemy.url", url.render_as_string(hide_password=False).replace("%", "%%"))
     with EnvironmentContext(config, project.script, fn=steps, **options):
         project.script.run_env()
 

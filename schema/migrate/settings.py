@@ -1,10 +1,13 @@
 """What `migrations/env.py` runs: the connection, its timeouts, one runner at a time, offline scripts."""
 
+import functools
 import logging
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from io import StringIO
 from logging.config import fileConfig
 from pathlib import Path
 from typing import Any, Final, Self
@@ -13,11 +16,14 @@ import sqlalchemy as sa
 from alembic import context
 from alembic.autogenerate.api import AutogenContext
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext, MigrationStep, RevisionStep
 from alembic.util import CommandError
 
 from schema.errors import ConfigError, SchemaError
-from schema.migrate.lock import only_runner
-from schema.migrate.project import INI, ini_option, state_dir
+from schema.migrate.guard import Guard
+from schema.migrate.lock import RunnerLock, only_runner
+from schema.migrate.offline import scripted
+from schema.migrate.project import INI, check_known, ini_option, state_dir
 from schema.pg.connect import engine
 from schema.pg.errors import translate
 from schema.pg.target import Target, resolve_target
@@ -30,7 +36,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Caller:
-    """Who runs the environment when it is not plain `alembic`: the database it chose, and where messages go."""
+    """Who runs the environment when it is not plain `alembic`: the database it chose, and where messages go.
+
+    It holds the runner's lock, and guards the steps.
+    """
 
     target: Target
     report: Callable[[str], None]
@@ -43,6 +52,8 @@ class RunSettings:
     lock_timeout_ms: int
     statement_timeout_ms: int
     runner_wait_s: int
+    lock_retry_s: int
+    """How long a revision that does not get a lock is tried again."""
 
     @classmethod
     def read(cls, config: Config) -> Self:
@@ -55,7 +66,16 @@ class RunSettings:
             _number(config, "lock_timeout_ms", 2_000),
             _number(config, "statement_timeout_ms", 600_000),
             _number(config, "runner_wait_s", 600),
+            _number(config, "lock_retry_s", 60),
         )
+
+    @property
+    def timeouts(self) -> dict[str, str]:
+        """The settings of a run's connection."""
+        return {
+            "lock_timeout": f"{self.lock_timeout_ms}ms",
+            "statement_timeout": f"{self.statement_timeout_ms}ms",
+        }
 
 
 def run_environment(metadata: sa.MetaData) -> None:
@@ -72,12 +92,12 @@ def run_environment(metadata: sa.MetaData) -> None:
         fileConfig(config.config_file_name, disable_existing_loggers=False)
     try:
         if context.is_offline_mode():
-            _offline(metadata)
+            _offline(config, caller, metadata)
         elif isinstance(given, sa.Connection):
-            _run(given, metadata)
+            _run(given, metadata, None)
         elif isinstance(given, sa.Engine):
             with given.connect() as connection:
-                _run(connection, metadata)
+                _run(connection, metadata, None)
         else:
             _online(config, caller, metadata)
     except SchemaError as error:
@@ -109,13 +129,14 @@ def ini_target(config: Config) -> Target:
 
 def _online(config: Config, caller: Caller | None, metadata: sa.MetaData) -> None:
     settings = RunSettings.read(config)
+    target = caller.target if caller is not None else ini_target(config)
     if caller is None:
-        caller = Caller(ini_target(config), log.info)
-        log.info("Database: %s (from %s)", caller.target.masked, caller.target.source)
-    target = caller.target
+        log.info("Database: %s (from %s)", target.masked, target.source)
+    guarded: Callable[[Any], Any] | None = None
     with ExitStack() as stack:
-        if _changes_database():
-            stack.enter_context(only_runner(target, wait_s=settings.runner_wait_s, report=caller.report))
+        if caller is None and _changes_database():
+            lock = stack.enter_context(only_runner(target, wait_s=settings.runner_wait_s, report=log.info))
+            guarded = functools.partial(_guarded, config, settings, lock)
         made = engine(
             target,
             application_name="schemactl migrate",
@@ -126,32 +147,61 @@ def _online(config: Config, caller: Caller | None, metadata: sa.MetaData) -> Non
             connection = stack.enter_context(made.connect())
         except sa.exc.DBAPIError as error:
             raise translate(error) or error from error
-        _run(connection, metadata)
+        _run(connection, metadata, guarded)
 
 
-def _run(connection: sa.Connection, metadata: sa.MetaData) -> None:
+def _run(connection: sa.Connection, metadata: sa.MetaData, guarded: Callable[[Any], Any] | None) -> None:
     context.configure(connection=connection, **_options(metadata))
+    if guarded is not None:
+        migration = context.get_context()
+        migration._migrations_fn = guarded(migration._migrations_fn)  # noqa: SLF001
     with context.begin_transaction():
         context.run_migrations()
 
 
-def _offline(metadata: sa.MetaData) -> None:
-    settings = RunSettings.read(context.config)
+def _guarded(config: Config, settings: RunSettings, lock: RunnerLock, steps: Callable[..., Any]) -> Callable[..., Any]:
+    """What Alembic asks for the steps of `upgrade`, `downgrade` and `stamp`, with the guard around each."""
+
+    def guarded(heads: Any, migration: MigrationContext) -> Iterator[MigrationStep]:
+        try:
+            planned = list(steps(heads, migration))
+        except CommandError:
+            check_known(context.script, config, heads)
+            raise
+        guard = Guard(migration, report=log.info, retry_s=settings.lock_retry_s, lock=lock)
+        with guard.listening():
+            guard.start([step for step in planned if isinstance(step, RevisionStep)])
+            for step in planned:
+                yield guard.step(step) if isinstance(step, RevisionStep) else step
+
+    return guarded
+
+
+def _offline(config: Config, caller: Caller | None, metadata: sa.MetaData) -> None:
+    settings = RunSettings.read(config)
+    script = StringIO()
     # No URL: the script is made without a server, for whichever runs it.
     context.configure(
         dialect_name="postgresql",
         literal_binds=True,
         # The driver's own style would double every percent sign.
         dialect_opts={"paramstyle": "named"},
+        output_buffer=script,
         **_options(metadata),
     )
-    context.get_context().impl.static_output(
+    migration = context.get_context()
+    migration.impl.static_output(
         "-- Run by: psql -X -v ON_ERROR_STOP=1 -f FILE, with the timeouts in the environment:\n"
         f"-- PGOPTIONS='-c lock_timeout={settings.lock_timeout_ms} "
         f"-c statement_timeout={settings.statement_timeout_ms}'"
     )
+    if caller is None:
+        steps: Any = migration._migrations_fn  # noqa: SLF001
+        migration._migrations_fn = lambda heads, of: scripted(list(steps(heads, of)), heads, of)  # type: ignore[assignment]  # noqa: SLF001
     with context.begin_transaction():
         context.run_migrations()
+    # Whole or not at all.
+    (config.output_buffer or sys.stdout).write(script.getvalue())
 
 
 def _options(metadata: sa.MetaData) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, Integer, String, Text, text
+from sqlalchemy import BigInteger, CheckConstraint, Float, ForeignKey, Identity, Index, Integer, String, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -36,6 +36,8 @@ class BackfillRun(Base):
     created_at: Mapped[RecordedAt]
     updated_at: Mapped[RecordedAt]
     finished_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    phase: Mapped[str] = mapped_column(String(16), server_default=text("'batches'"))
+    """What the chunks are walked for: `batches`, then `sweep`, then `verify`."""
 
 
 class BackfillChunk(Base):
@@ -62,22 +64,33 @@ class BackfillChunk(Base):
     last_sqlstate: Mapped[str | None] = mapped_column(String(5))
     totals: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'::jsonb"))
     updated_at: Mapped[RecordedAt]
+    batch_size: Mapped[int | None] = mapped_column(Integer)
+    """Of the last batch."""
+    rate: Mapped[float | None] = mapped_column(Float)
+    """Parent rows per second lately, rests included."""
+    held: Mapped[str | None] = mapped_column(Text)
+    """What keeps the worker from its next batch."""
 
 
 class BackfillReject(Base):
     """A value that a run could not carry over. Rows refer to no session: they stay when it is purged."""
 
     __tablename__ = "backfill_rejects"
-    __table_args__ = (Index("ix_backfill_rejects_run_id_session_id", "run_id", "session_id"),)
+    __table_args__ = (
+        Index("ix_backfill_rejects_run_id_session_id", "run_id", "session_id"),
+        CheckConstraint("session_id IS NOT NULL OR parent_key IS NOT NULL", name="parent"),
+    )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
     run_id: Mapped[BackfillRunID] = mapped_column(
         GUID(BackfillRunID), ForeignKey("backfill_runs.id", ondelete="CASCADE")
     )
-    session_id: Mapped[SessionID] = mapped_column(GUID(SessionID))
+    session_id: Mapped[SessionID | None] = mapped_column(GUID(SessionID))
     kernel_id: Mapped[KernelID | None] = mapped_column(GUID(KernelID))
     field: Mapped[str] = mapped_column(Text)
     reason: Mapped[str] = mapped_column(Text)
     raw: Mapped[str | None] = mapped_column(Text)
     """The value as it was; may be a secret, never shown unless asked for."""
     created_at: Mapped[RecordedAt]
+    parent_key: Mapped[str | None] = mapped_column(Text)
+    """Text of the key of a parent row that was set aside whole; then there is no session_id."""

@@ -83,6 +83,14 @@ ACTIVE_RUN_STATES = (RunState.RUNNING, RunState.PAUSED)
 """States in which a run goes on when the command is given again; at most one such run per job."""
 
 
+class RunPhase(StrEnum):
+    """What the chunks of a backfill run are walked for; each phase walks all of them."""
+
+    BATCHES = "batches"
+    SWEEP = "sweep"
+    VERIFY = "verify"
+
+
 class ChunkState(StrEnum):
     """State of one key range of a backfill run."""
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import psycopg
 import sqlalchemy as sa
+from psycopg import pq, sql
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.pool import NullPool
 
@@ -21,6 +22,33 @@ STARTUP_PATIENCE_S = 30.0
 """How long a server that says "starting up" is waited for."""
 
 
+class Connection(psycopg.Connection):
+    """A connection that keeps its settings behind a pooler too.
+
+    A pooler such as PgBouncer refuses or drops the options of a connection, and in transaction mode gives each
+    transaction to any of its server sessions, where a plain SET would stay behind for others. So there the settings
+    are made at the beginning of each transaction, for that one only. Statements outside of one go without them.
+    """
+
+    local_settings: Mapping[str, str] | None = None
+    """Set behind a pooler: what each transaction begins with."""
+
+    def _exec_command(self, command: Any, result_format: pq.Format = pq.Format.TEXT) -> Any:
+        # psycopg sends every BEGIN through here: its own before a statement, and that of transaction().
+        result = yield from super()._exec_command(command, result_format)
+        if self.local_settings and isinstance(command, bytes) and command.startswith(b"BEGIN"):
+            calls = [
+                sql.SQL("set_config({}, {}, true)").format(name, value) for name, value in self.local_settings.items()
+            ]
+            yield from super()._exec_command(sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls)), result_format)
+        return result
+
+
+def is_pooled(connection: object) -> bool:
+    """Whether a driver's connection goes through a pooler, which may give each transaction to another session."""
+    return isinstance(connection, Connection) and connection.local_settings is not None
+
+
 def connect(
     target: Target,
     *,
@@ -29,20 +57,24 @@ def connect(
     lock_timeout_ms: int | None = None,
     statement_timeout_ms: int | None = None,
     settings: Mapping[str, str] | None = None,
-) -> psycopg.Connection:
+    primary: bool = False,
+) -> Connection:
     """Open a connection, in UTC, that never prepares statements by itself.
 
     The timeouts (0 means none, None leaves the server's) and `settings` are in force before the first statement, and
-    come back after RESET. An application_name or connect_timeout in the URL wins over the ones here.
+    come back after RESET; behind a pooler they are in force in transactions only, see `Connection`. An
+    application_name or connect_timeout in the URL wins over the ones here. With `primary`, of several hosts in the URL
+    one that accepts writes is taken.
 
     Raises:
         DatabaseError: no connection could be made; the class says why.
     """
-    parameters = _parameters(target, application_name, lock_timeout_ms, statement_timeout_ms, settings)
+    wanted = _settings(lock_timeout_ms, statement_timeout_ms, settings)
+    parameters = _parameters(target, application_name)
+    if primary:
+        parameters["target_session_attrs"] = "read-write"
     try:
-        return _patiently(
-            lambda: psycopg.connect(target.conninfo, autocommit=autocommit, prepare_threshold=None, **parameters)
-        )
+        return _open(target, wanted, lambda options: _psycopg(target, autocommit, parameters, options))
     except psycopg.Error as error:
         raise translate(error) or error from error
 
@@ -60,38 +92,64 @@ def engine(
     Timeouts are options of the connection: set by a statement before Alembic begins, they would open a transaction
     that Alembic takes for somebody else's, and one transaction per migration would silently be off.
     """
-    parameters = _parameters(target, application_name, lock_timeout_ms, statement_timeout_ms, settings)
-    made = sa.create_engine(
-        target.url,
-        poolclass=NullPool,
-        hide_parameters=True,
-        connect_args={"prepare_threshold": None, **parameters},
-    )
+    wanted = _settings(lock_timeout_ms, statement_timeout_ms, settings)
+    parameters = _parameters(target, application_name)
+    made = sa.create_engine(target.url, poolclass=NullPool, hide_parameters=True)
 
     @sa.event.listens_for(made, "do_connect")
-    def _connect(dialect: sa.Dialect, _record: object, arguments: list[Any], keywords: dict[str, Any]) -> object:
-        return _patiently(lambda: dialect.connect(*arguments, **keywords))
+    def _connect(*_: object) -> object:
+        return _open(target, wanted, lambda options: _psycopg(target, False, parameters, options))
 
     return made
 
 
-def _parameters(
-    target: Target,
-    application_name: str,
-    lock_timeout_ms: int | None,
-    statement_timeout_ms: int | None,
-    settings: Mapping[str, str] | None,
-) -> dict[str, Any]:
-    given = conninfo_to_dict(target.conninfo)
+def connection_options(target: Target, wanted: Mapping[str, str]) -> str:
+    """The `options` parameter of libpq that puts settings in force, after those of the URL or the environment."""
+    return " ".join(filter(None, [_given_options(target), *(f"-c {n}={_escaped(v)}" for n, v in wanted.items())]))
+
+
+def _settings(
+    lock_timeout_ms: int | None, statement_timeout_ms: int | None, settings: Mapping[str, str] | None
+) -> dict[str, str]:
     wanted = {"TimeZone": "UTC", **(settings or {})}
     if lock_timeout_ms is not None:
         wanted["lock_timeout"] = f"{lock_timeout_ms}ms"
     if statement_timeout_ms is not None:
         wanted["statement_timeout"] = f"{statement_timeout_ms}ms"
-    # Options given here replace those of the environment, so they are carried over.
-    options = [str(given.get("options") or os.environ.get("PGOPTIONS", ""))]
-    options += [f"-c {name}={_escaped(value)}" for name, value in wanted.items()]
-    parameters: dict[str, Any] = {"options": " ".join(filter(None, options))}
+    return wanted
+
+
+def _open(target: Target, wanted: Mapping[str, str], attempt: Callable[[str], Connection]) -> Connection:
+    """Connect with the settings as options; behind a pooler that refuses or drops those, see `Connection`."""
+    try:
+        opened = _patiently(lambda: attempt(connection_options(target, wanted)))
+    except psycopg.OperationalError as error:
+        # A pooler that refuses the person's own options has the last word.
+        if "unsupported startup parameter" not in str(error) or _given_options(target):
+            raise
+        opened = _patiently(lambda: attempt(""))
+    # A pooler makes its own key for cancelling, in which a server says its process. By the bare protocol: psycopg
+    # would begin a transaction.
+    answer = opened.pgconn.exec_(b"SELECT pg_backend_pid()").get_value(0, 0)
+    if answer != str(opened.info.backend_pid).encode():
+        opened.local_settings = wanted
+    return opened
+
+
+def _psycopg(target: Target, autocommit: bool, parameters: Mapping[str, Any], options: str) -> Connection:
+    return Connection.connect(
+        target.conninfo, autocommit=autocommit, prepare_threshold=None, options=options, **parameters
+    )
+
+
+def _given_options(target: Target) -> str:
+    # Options given to libpq replace those of the environment, so they are carried over.
+    return str(conninfo_to_dict(target.conninfo).get("options") or os.environ.get("PGOPTIONS", ""))
+
+
+def _parameters(target: Target, application_name: str) -> dict[str, Any]:
+    given = conninfo_to_dict(target.conninfo)
+    parameters: dict[str, Any] = {}
     if "application_name" not in given:
         parameters["application_name"] = application_name
     if "connect_timeout" not in given:

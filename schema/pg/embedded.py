@@ -172,8 +172,8 @@ class EmbeddedServer:
             return ServerStatus(
                 running=pid is not None and self._is_ours(),
                 pid=pid,
-                # As psql takes it; SQLAlchemy and --url do too.
-                url=self.url.set(drivername="postgresql").render_as_string(hide_password=False),
+                # As psql takes it, which reads a + as one and no blank; SQLAlchemy and --url do too.
+                url=self.url.set(drivername="postgresql").render_as_string(hide_password=False).replace("+", "%20"),
                 folder=self.folder,
                 account=self.installation.account.name,
                 data_major=data_major(self.folder),

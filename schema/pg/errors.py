@@ -22,6 +22,9 @@ from schema.errors import (
 
 _STARTING_UP = re.compile(r"the database system is (starting up|not yet accepting connections|in recovery mode)")
 
+# "Is the server running ...?" is what our hint asks too.
+_NOT_TOLD = re.compile(r"^connection (failed|is bad): |\n(DETAIL|CONTEXT):[^\n]*|\n\tIs the server[^\n]*")
+
 # A failed connection has no SQLSTATE in psycopg, so the server's words have to do. Where a server speaks another
 # language than English, the general class is used, with its message.
 _REFUSALS: tuple[tuple[str, type[DatabaseError], str | None], ...] = (
@@ -36,7 +39,7 @@ _REFUSALS: tuple[tuple[str, type[DatabaseError], str | None], ...] = (
     (
         r"unsupported startup parameter",
         DatabaseUnreachableError,
-        "A connection pooler refuses session settings: connect to PostgreSQL itself.",
+        "A pooler refuses the options of the URL or of PGOPTIONS: leave them out, or name PostgreSQL itself.",
     ),
     (
         r"too many clients|too many connections|connection slots",
@@ -108,7 +111,7 @@ def _from_psycopg(error: psycopg.Error) -> SchemaError:
 
 
 def _without_state(error: psycopg.Error) -> SchemaError:
-    message = _line(re.sub(r"^connection (failed|is bad): |\n(DETAIL|CONTEXT):[^\n]*", "", str(error)))
+    message = _line(_NOT_TOLD.sub("", str(error)))
     if not isinstance(error, psycopg.OperationalError):
         return DatabaseError(f"{type(error).__name__}: {message}")
     for pattern, kind, hint in _REFUSALS:

@@ -41,7 +41,7 @@ class Target:
         hidden = self.url.update_query_dict({name: "***" for name in self.url.query if name in _SECRET_PARAMETERS})
         text = hidden.render_as_string(hide_password=True)
         address, mark, parameters = text.partition("?")
-        return address + mark + parameters.replace("%2F", "/").replace("%2A", "*")
+        return address + mark + parameters.replace("%2F", "/").replace("%2A", "*").replace("+", "%20")
 
     @property
     def conninfo(self) -> str:
@@ -107,6 +107,9 @@ def resolve_target(url: str | None, *, ini_url: str | None, state_dir: Path, pg_
 
 
 def _parse(text: str, source: str) -> sa.URL:
+    # The client library reads a text up to its first NUL: what follows, the host among it, would be its defaults.
+    if "\0" in unquote(text):
+        raise UsageError(f"the database URL of {source} has a NUL character (%00)", hint="PostgreSQL knows none.")
     scheme, separator, rest = text.strip().partition("://")
     if not separator or scheme not in _SCHEMES:
         raise UsageError(

@@ -1,6 +1,7 @@
 """Reads the documents that specs come from, JSON and TOML, exactly: no float, no key given twice, bounded in size."""
 
 import json
+import re
 import tomllib
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +12,20 @@ from schema.spec.values import kind_of, shown
 
 DOCUMENT_MAX_BYTES: Final = 4 * 1024**2
 """Largest document that is read."""
+
+KEY_MAX_PARTS: Final = 32
+"""Most parts of a dotted key; a definition's have three."""
+
+# Strings, comments and words are consumed whole, so that only the dots of keys count. Possessive, so that no text is
+# looked at more often than KEY_MAX_PARTS times.
+_LONG_KEY = re.compile(
+    r"""
+      "{3}(?:[^\\]|\\.)*?(?:"{3}|\Z) | '{3}.*?(?:'{3}|\Z) | \#[^\n]*+
+    | (?P<key>(?:(?:[A-Za-z0-9_-]++ | "(?:[^"\\\n]|\\.)*+"?+ | '[^'\n]*+'?+)[ \t]*+\.[ \t]*+){PARTS})
+    | [A-Za-z0-9_-]++ | "(?:[^"\\\n]|\\.)*+"?+ | '[^'\n]*+'?+
+    """.replace("PARTS", str(KEY_MAX_PARTS)),
+    re.VERBOSE | re.DOTALL,
+)
 
 
 def read_document(path: Path) -> bytes:
@@ -39,6 +54,9 @@ def parse_toml(data: bytes, name: str) -> dict[str, Any]:
         InvalidValueError: too large, not UTF-8, or not TOML (a key given twice isn't), with the line.
     """
     text = _decoded(data, name)
+    # tomllib takes a minute for a key of 100,000 parts: each is looked up with all that come before it.
+    if text.count(".") > 1000 and any(match["key"] for match in _LONG_KEY.finditer(text)):
+        raise InvalidValueError(f"{name} is not a definition: a key has more than {KEY_MAX_PARTS} parts")
     try:
         return tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:

@@ -114,7 +114,13 @@ class RevisionGenerator:
                 accepted[field] = check(entry.value)
             elif field in _TABLES:
                 check_key, check_value = _TABLES[field]
-                accepted[field][check_key(path[1])] = check_value(entry.value)
+                try:
+                    key = check_key(path[1])
+                except InvalidValueError as error:
+                    yield _problem(path, entry, error)
+                    check_value(entry.value)
+                else:
+                    accepted[field][key] = check_value(entry.value)
             elif path == ("resource_opts", "shmem"):
                 accepted["shmem"] = values.byte_size(entry.value)
             elif field == "resource_opts":
@@ -122,8 +128,12 @@ class RevisionGenerator:
             elif entry.value != self.variant:
                 raise InvalidValueError(f"differs from {self.variant}, the variant asked for")  # noqa: TRY301
         except InvalidValueError as error:
-            message = f"{error.message}. {error.hint}" if error.hint else error.message
-            yield Problem(".".join(path), place_of(path, entry.source), message)
+            yield _problem(path, entry, error)
+
+
+def _problem(path: Path, entry: Entry, error: InvalidValueError) -> Problem:
+    message = f"{error.message}. {error.hint}" if error.hint else error.message
+    return Problem(".".join(path), place_of(path, entry.source), message)
 
 
 class CustomGenerator(RevisionGenerator):

@@ -1,7 +1,8 @@
 """A session to be enqueued: its groups, and how many kernels each of them has."""
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -15,7 +16,8 @@ from pydantic import (
     Field,
     PlainValidator,
     ValidationError,
-    model_validator,
+    ValidationInfo,
+    field_validator,
 )
 
 from schema.errors import InvalidValueError
@@ -55,9 +57,15 @@ def _name(value: str) -> str:
 def _timestamp(value: Any) -> Any:
     if isinstance(value, str):
         try:
-            return datetime.fromisoformat(value)
+            value = datetime.fromisoformat(value)
         except ValueError:
             raise InvalidValueError(f"expected a time like 2026-01-31T12:00:00Z, found {values.shown(value)}") from None
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        try:
+            return value.astimezone(UTC)
+        except OverflowError:
+            # PostgreSQL would store it, and no driver of Python's could read the row back.
+            raise InvalidValueError("expected a time of the years 1 to 9999 in UTC") from None
     return value
 
 
@@ -94,11 +102,12 @@ class GroupSpec(_Spec):
     bootstrap_script: Annotated[str, PlainValidator(values.bootstrap_script)] | None = Field(default=None, repr=False)
     preopen_ports: Annotated[tuple[int, ...], PlainValidator(values.ports)] = ()
 
-    @model_validator(mode="after")
-    def _shmem_fits(self) -> "GroupSpec":
-        if fault := values.shmem_fault(self.shmem, self.resource_slots.get(ResourceSlotName("mem"))):
+    @field_validator("shmem")
+    @classmethod
+    def _shmem_fits(cls, shmem: int | None, info: ValidationInfo) -> int | None:
+        if fault := values.shmem_fault(shmem, info.data.get("resource_slots", {}).get("mem")):
             raise InvalidValueError(fault)
-        return self
+        return shmem
 
 
 class SessionSpec(_Spec):
@@ -121,18 +130,23 @@ class SessionSpec(_Spec):
     """Sessions that must end well before this one starts."""
     groups: tuple[GroupSpec, ...]
 
-    @model_validator(mode="after")
-    def _consistent(self) -> "SessionSpec":
-        if not self.groups:
+    @field_validator("depends_on")
+    @classmethod
+    def _depends_on_others(cls, depends_on: tuple[SessionID, ...], info: ValidationInfo) -> tuple[SessionID, ...]:
+        if info.data.get("id") in depends_on:
+            raise InvalidValueError("expected other sessions, found the session itself")
+        return depends_on
+
+    @field_validator("groups")
+    @classmethod
+    def _consistent(cls, groups: tuple[GroupSpec, ...]) -> tuple[GroupSpec, ...]:
+        if not groups:
             raise InvalidValueError("expected at least one group")
-        roles = [group.role for group in self.groups]
-        if twice := sorted({role for role in roles if roles.count(role) > 1}):
-            raise InvalidValueError(f"expected one group per role, found more of {', '.join(map(values.shown, twice))}")
-        if self.cluster_size > values.MAX_KERNELS:
-            raise InvalidValueError(f"expected at most {values.MAX_KERNELS} kernels, found {self.cluster_size}")
-        if self.id in self.depends_on:
-            raise InvalidValueError("expected other sessions in depends_on, found the session itself")
-        return self
+        if fault := _roles_fault(group.role for group in groups):
+            raise InvalidValueError(fault)
+        if (kernels := sum(group.replicas for group in groups)) > values.MAX_KERNELS:
+            raise InvalidValueError(f"expected at most {values.MAX_KERNELS} kernels, found {kernels}")
+        return groups
 
     @property
     def cluster_size(self) -> int:
@@ -178,10 +192,11 @@ def parse_session(data: bytes, name: str) -> SessionSpec:
         InvalidValueError: not readable as JSON.
         SpecError: with every fault found; values of environment variables are not shown.
     """
+    document = parse_json(data, name)
     try:
-        return SessionSpec.model_validate(_as_tuples(parse_json(data, name)))
+        return SessionSpec.model_validate(_as_tuples(document))
     except ValidationError as error:
-        raise SpecError(_problems(error), subject=f"The session in {name}") from None
+        raise SpecError(_problems(error, document), subject=f"The session in {name}") from None
 
 
 def _as_tuples(document: dict[str, Any]) -> dict[str, Any]:
@@ -192,10 +207,20 @@ def _as_tuples(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _problems(error: ValidationError) -> list[Problem]:
+def _roles_fault(roles: Iterable[str]) -> str | None:
+    twice = sorted(role for role, count in Counter(roles).items() if count > 1)
+    return f"expected one group per role, found more of {', '.join(map(values.shown, twice))}" if twice else None
+
+
+def _problems(error: ValidationError, document: Mapping[str, Any]) -> list[Problem]:
     problems = []
     for fault in error.errors(include_url=False, include_input=False, include_context=False):
         path = [str(part) for part in fault["loc"] if part != "[key]"]
         field = ".".join(map(toml_key, path)) or "session"
         problems.append(Problem(field, f"field {field}", fault["msg"].removeprefix("Value error, ")))
+    # Roles are only compared when every group is valid, and all faults are to be named at once.
+    if any(problem.field.startswith("groups.") for problem in problems):
+        given = [group.get("role") for group in document["groups"] if isinstance(group, Mapping)]
+        if twice := _roles_fault(role for role in given if isinstance(role, str)):
+            problems.append(Problem("groups", "field groups", twice))
     return problems

@@ -82,6 +82,15 @@ def slot_name(value: object) -> ResourceSlotName:
     return ResourceSlotName(text)
 
 
+def is_slot_name(text: str) -> bool:
+    """Tell whether a text can be the name of a resource slot."""
+    try:
+        slot_name(text)
+    except InvalidValueError:
+        return False
+    return True
+
+
 def slot_quantity(value: object) -> Decimal:
     """Quantity of a resource slot: a decimal, or a byte size."""
     return parse_slot_quantity(_number(value))

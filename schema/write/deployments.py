@@ -21,6 +21,7 @@ from schema.spec.problems import SpecError
 from schema.write.resolve import ImageName, resolve, revision_references
 from schema.write.scripts import store_scripts
 from schema.write.secrecy import hidden_parameters
+from schema.write.transaction import require_transaction
 
 
 class UnknownEndpointError(SchemaError):
@@ -83,7 +84,9 @@ def store_revision(connection: Connection, endpoint_id: EndpointID, generated: G
     Raises:
         SpecError: an image or slot is unknown or ambiguous; nothing has been written.
         UnknownEndpointError: there is no such endpoint.
+        UsageError: the connection commits each statement.
     """
+    require_transaction(connection, "a revision cannot be stored")
     spec = generated.spec
     asked: dict[tuple[str, ...], str | None] = {("image",): spec.image, ("architecture",): spec.architecture}
     asked |= {("resource_slots", slot): None for slot in spec.resource_slots}

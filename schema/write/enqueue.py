@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, text
 
-from schema.errors import SchemaError, UsageError
+from schema.errors import SchemaError
 from schema.identity import BootstrapScriptRevisionID, KernelGroupID, KernelGroupRole, SessionID
 from schema.spec.problems import Problem, SpecError
 from schema.spec.session import SessionSpec
@@ -20,6 +20,7 @@ from schema.write.resolve import ImageName, ResolvedImage, resolve, session_refe
 from schema.write.rows import SessionRows, session_rows
 from schema.write.scripts import store_scripts
 from schema.write.secrecy import hidden_parameters
+from schema.write.transaction import require_transaction
 
 _RowT = TypeVar("_RowT")
 
@@ -141,11 +142,7 @@ def enqueue(connection: Connection, spec: SessionSpec) -> EnqueuedSession:
             Nothing has been written, and the transaction can go on.
         UsageError: the connection commits each statement.
     """
-    if getattr(connection.connection.dbapi_connection, "autocommit", False):
-        raise UsageError(
-            "a session cannot be enqueued over a connection in autocommit: it takes several statements",
-            hint="Use a connection whose transaction you commit.",
-        )
+    require_transaction(connection, "a session cannot be enqueued")
     images, problems = resolve(connection, session_references(spec))
     problems += _lock_dependencies(connection, spec)
     if problems:
@@ -188,12 +185,11 @@ def _insert_session(connection: Connection, spec: SessionSpec) -> SessionID:
     fields = spec.model_dump(exclude={"groups", "depends_on"})
     id_ = connection.execute(_INSERT_SESSION, {**fields, "cluster_size": spec.cluster_size}).scalar_one_or_none()
     if id_ is None:
-        named = f"{spec.name!r} of user {spec.user_uuid}" if spec.name else "without a name"
-        raise SessionConflictError(
-            f"a session with the id {spec.id} or the name {named} is there already"
-            if spec.id
-            else f"a session named {named} is there already, and has not ended"
-        )
+        taken = [f"the id {spec.id}"] if spec.id else []
+        # Without a user a name is nobody's, and any number of sessions may have it.
+        if spec.name and spec.user_uuid:
+            taken.append(f"the name {spec.name!r} of user {spec.user_uuid}, which has not ended")
+        raise SessionConflictError(f"there is already a session with {' or one with '.join(taken)}")
     return SessionID(int=id_.int)
 
 

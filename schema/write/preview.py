@@ -53,8 +53,8 @@ def preview(
     found = _generated(request, definition, variant, precedence)
     if connection is None:
         return replace(found, unchecked=UNCHECKED)
-    faulty = {problem.field for problem in found.problems}
-    usable = {path: entry for path, entry in found.merged.items() if ".".join(path) not in faulty}
+    faulty = {(problem.field,) for problem in found.problems}
+    usable = {path: entry for path, entry in found.merged.items() if path not in faulty}
     with connection.begin() as transaction:
         _, unknown = resolve(connection, revision_references(usable))
         found = replace(found, problems=(*found.problems, *unknown))

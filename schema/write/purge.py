@@ -6,6 +6,7 @@ something refers to it that only its owner may remove.
 
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,8 +17,10 @@ import psycopg
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
+from schema.errors import UsageError
 from schema.identity import SessionID
 from schema.models.status import TERMINAL_KERNEL_STATUSES, TERMINAL_SESSION_STATUSES
+from schema.write.transaction import require_transaction
 
 RETRIED: Final = frozenset({"40001", "40P01", "55P03"})
 """SQLSTATEs after which a batch is tried again: serialization, deadlock, lock timeout."""
@@ -40,6 +43,10 @@ class Reason(StrEnum):
     """A kernel of another session belongs to one of its groups."""
     REFERRED_TO = "referred to"
     """A table that this package doesn't know refers to it."""
+
+
+_PASSING: Final = frozenset({Reason.DEPENDED_ON, Reason.FOREIGN_KERNEL})
+"""Reasons that end when another session goes."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,10 @@ _SEE = text(
     """
 )
 
+# Taken by the deletions anyway. Taken first, a lock on a whole table (an ALTER, a CREATE INDEX) is waited for once, and
+# what is waited for later is a row, which keeps one session.
+_LOCK_TABLES = text("LOCK TABLE sessions, kernels, kernel_groups, kernel_group_resource_slots IN ROW EXCLUSIVE MODE")
+
 _LOCK = text(
     """
     SELECT id FROM sessions
@@ -97,6 +108,8 @@ _LOCK = text(
     ORDER BY id FOR UPDATE SKIP LOCKED
     """
 )
+
+_STILL_THERE = text("SELECT id FROM sessions WHERE id = ANY(CAST(:ids AS uuid[]))")
 
 # Read after the lock: whoever wants to add a kernel, a group or a dependency waits for it, and kernels never leave a
 # terminal status.
@@ -107,7 +120,7 @@ _BLOCKERS = text(
     FROM kernels AS k
     WHERE k.session_id = ANY(CAST(:ids AS uuid[])) AND k.status <> ALL(CAST(:ended AS text[]))
     UNION ALL
-    SELECT g.session_id, 'foreign kernel', NULL,
+    SELECT g.session_id, 'foreign kernel', k.session_id,
            'kernel ' || k.id || ' of session ' || k.session_id || ' belongs to its group ' || g.role
     FROM kernel_groups AS g JOIN kernels AS k ON k.kernel_group_id = g.id
     WHERE g.session_id = ANY(CAST(:ids AS uuid[])) AND k.session_id <> g.session_id
@@ -152,7 +165,8 @@ def purge_batch(
 ) -> Purged:
     """Remove up to `limit` sessions that ended before a moment, in the caller's transaction; the caller commits.
 
-    Locks, in this order: the sessions FOR UPDATE, where one that is locked is left out and not waited for; then
+    Locks, in this order: the four tables as a deletion does (ROW EXCLUSIVE, which stops no reader or writer of rows);
+    the sessions FOR UPDATE, where one that is locked is left out and not waited for; then
     kernels, slots, groups and what CASCADEs from them as they are deleted. Sessions before kernels is the backfill's
     order and the enqueue's. A concurrent writer who wants to refer to one of the sessions waits until this transaction
     ends, and is refused by its foreign key then. A kernel that another transaction has locked is waited for, as long as
@@ -160,12 +174,23 @@ def purge_batch(
 
     Args:
         connection: in a transaction, READ COMMITTED.
-        terminated_before: sessions that ended at this moment or later stay, as do those without such a moment.
-        limit: candidates to look at.
+        terminated_before: sessions that ended at this moment or later stay, as do those without such a moment; with
+            its offset, for without one it would be a moment of whatever time zone the connection is set to.
+        limit: candidates to look at, at least one.
         after: where the batch before ended; sessions go from the youngest id to the oldest.
         dry_run: lock and remove nothing.
         gone: in a dry run, what the batches before would have removed.
+
+    Raises:
+        UsageError: the connection commits each statement, the moment has no offset, or the limit is below one.
     """
+    if terminated_before.tzinfo is None:
+        raise UsageError(f"{terminated_before} has no offset", hint="Give it one, such as tzinfo=UTC.")
+    if limit < 1:
+        raise UsageError(f"a batch has at least one session, not {limit}")
+    require_transaction(connection, "sessions cannot be removed")
+    if not dry_run:
+        connection.execute(_LOCK_TABLES)
     seen = [
         SessionID(int=id_.int)
         for id_ in connection.execute(
@@ -220,7 +245,7 @@ def purge(
                 after = done.last
                 if after is None:
                     break
-            if run.sessions == before_pass or all(one.reason is not Reason.DEPENDED_ON for one in run.blocked):
+            if run.sessions == before_pass or not any(one.reason in _PASSING for one in run.blocked):
                 return run
 
 
@@ -271,7 +296,7 @@ def _remove_together(connection: Connection, ids: list[SessionID]) -> Purged:
         locked = {
             SessionID(int=id_.int) for id_ in connection.execute(_LOCK, {"ids": _array(ids), "ended": _ENDED}).scalars()
         }
-        busy = [Blocked(id_, Reason.BUSY, "another transaction works on it") for id_ in ids if id_ not in locked]
+        busy = _find_busy(connection, [id_ for id_ in ids if id_ not in locked])
         free = [id_ for id_ in ids if id_ in locked]
         blocked = _find_blockers(connection, free, ())
         doomed = [id_ for id_ in free if id_ not in blocked]
@@ -287,20 +312,31 @@ def _find_blockers(
 ) -> dict[SessionID, Blocked]:
     """Find what keeps each session."""
     blocked: dict[SessionID, Blocked] = {}
-    dependencies: list[tuple[SessionID, SessionID, str]] = []
+    kept_by: defaultdict[SessionID, list[Blocked]] = defaultdict(list)
     for row in connection.execute(_BLOCKERS, {"ids": _array(ids), "ended": _ENDED_KERNEL}):
         session = SessionID(int=row.session.int)
+        found = Blocked(session, Reason(row.reason), row.detail)
         if row.dependent is None:
-            blocked.setdefault(session, Blocked(session, Reason(row.reason), row.detail))
+            blocked.setdefault(session, found)
         elif row.dependent not in gone:
-            dependencies.append((session, SessionID(int=row.dependent.int), row.detail))
-    # Once for each link of a chain: a session that stays keeps what it depends on.
-    going = set(ids) - blocked.keys()
-    while found := [each for each in dependencies if each[0] in going and each[1] not in going]:
-        for session, _, detail in found:
-            blocked.setdefault(session, Blocked(session, Reason.DEPENDED_ON, detail))
-        going -= blocked.keys()
-    return blocked
+            kept_by[SessionID(int=row.dependent.int)].append(found)
+    # A session that stays keeps what it depends on, and whose groups its kernels belong to.
+    candidates = set(ids)
+    staying = [*blocked, *(id_ for id_ in kept_by if id_ not in candidates)]
+    while staying:
+        for found in kept_by.get(staying.pop(), ()):
+            if found.session not in blocked:
+                blocked[found.session] = found
+                staying.append(found.session)
+    return {id_: blocked[id_] for id_ in ids if id_ in blocked}
+
+
+def _find_busy(connection: Connection, ids: Sequence[SessionID]) -> list[Blocked]:
+    """Tell those that somebody has locked from those that another purge has removed since they were seen."""
+    if not ids:
+        return []
+    there = set(connection.execute(_STILL_THERE, {"ids": _array(ids)}).scalars())
+    return [Blocked(id_, Reason.BUSY, "another transaction works on it") for id_ in ids if id_ in there]
 
 
 def _refused(id_: SessionID, error: DBAPIError) -> Blocked:

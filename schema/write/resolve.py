@@ -11,7 +11,7 @@ from schema.identity import GroupID, ImageID
 from schema.spec.merge import Layer, place_of
 from schema.spec.problems import Problem
 from schema.spec.session import SessionSpec
-from schema.spec.values import shown
+from schema.spec.values import is_slot_name, shown
 
 
 class ImageName(NamedTuple):
@@ -122,7 +122,10 @@ def session_references(spec: SessionSpec) -> References:
 
 
 def revision_references(merged: Layer) -> References:
-    """What the merge of a request and a definition refers to, valid or not, as far as it can be looked up."""
+    """What the merge of a request and a definition refers to, as far as it can be looked up.
+
+    Image and architecture must be valid where they are given. Slots are looked up whether or not their quantities are.
+    """
     images: dict[ImageName, Where] = {}
     image, architecture = (merged.get((field,)) for field in ("image", "architecture"))
     if image and architecture and isinstance(image.value, str) and isinstance(architecture.value, str):
@@ -133,7 +136,7 @@ def revision_references(merged: Layer) -> References:
     slots = {
         path[1]: Where(".".join(path), place_of(path, entry.source))
         for path, entry in merged.items()
-        if path[0] == "resource_slots"
+        if path[0] == "resource_slots" and is_slot_name(path[1])
     }
     return References(images, slots)
 

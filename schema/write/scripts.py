@@ -33,12 +33,17 @@ _FIND = text(
 def store_scripts(connection: Connection, scripts: Iterable[str | None]) -> dict[str | None, BootstrapScriptRevisionID]:
     """Store the scripts that are not there yet; two statements, none when there is no script.
 
+    Again, when somebody who cleans up has deleted one between the two.
+
     Returns:
         The id of each script.
     """
     digests = {hashlib.sha256(script.encode()).hexdigest(): script for script in scripts if script is not None}
     if not digests:
         return {}
-    connection.execute(_STORE, {"digests": list(digests), "scripts": list(digests.values())})
-    found = connection.execute(_FIND, {"digests": list(digests)})
-    return {digests[row.digest]: BootstrapScriptRevisionID(int=row.id.int) for row in found}
+    found: dict[str | None, BootstrapScriptRevisionID] = {}
+    while len(found) < len(digests):
+        connection.execute(_STORE, {"digests": list(digests), "scripts": list(digests.values())})
+        rows = connection.execute(_FIND, {"digests": list(digests)})
+        found = {digests[row.digest]: BootstrapScriptRevisionID(int=row.id.int) for row in rows}
+    return found

@@ -138,6 +138,19 @@ def test_constraints_and_indexes_are_named_in_full(script: Script) -> None:
 
 
 @each_revision
+def test_rows_are_checked_in_a_transaction_of_their_own(script: Script) -> None:
+    """In SQL of its own a revision adds a CHECK or a foreign key to a table that is there."""
+    for text in texts(tree(script)):
+        for clause in re.findall(r"ADD CONSTRAINT \w+\s+(?:CHECK|FOREIGN KEY).*?(?=,\s*(?:ADD|DROP)\b|\Z)", text, re.S):
+            assert clause.rstrip().endswith("NOT VALID"), clause
+
+
+def test_there_are_such_constraints() -> None:
+    found = [text for script in SCRIPTS.values() for text in texts(tree(script)) if "ADD CONSTRAINT" in text]
+    assert len(found) >= 3
+
+
+@each_revision
 def test_timeouts_do_not_leak_into_the_next_revision(script: Script) -> None:
     for name in ("upgrade", "downgrade"):
         found = list(texts(function(script, name)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.history import HEAD, ROOT
+from tests.support.history import HEAD, REVISIONS, ROOT
 
 BIN = Path(sys.executable).parent
 
@@ -37,7 +37,7 @@ def test_alembic_starts_and_uses_the_embedded_server(environment: dict[str, str]
         )
 
     started = run("alembic", "upgrade", "head")
-    assert started.stderr.count("Running upgrade") == 15
+    assert started.stderr.count("Running upgrade") == REVISIONS
     status = json.loads(run("schemactl", "--format", "json", "status").stdout)
     assert status["current"] == [HEAD]
     assert status["database"]["source"] == "embedded PostgreSQL 18"

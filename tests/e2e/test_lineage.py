@@ -212,9 +212,9 @@ def test_backport(repo: Repo, capsys: pytest.CaptureFixture[str]) -> None:
     repo.git("tag", "v1")
     repo.write("c", "b")
     repo.write("fix", "c", body="op.execute('CREATE TABLE IF NOT EXISTS t ()')")
-    assert run(["lineage", "backport", "fix", "--at", "v1", "--rev-id", "copy"]) == 0
+    assert run(["lineage", "backport", "fix", "--at", "v1", "--rev-id", "copy", "--no-prove"]) == 0
     assert not (repo.versions / "copy.py").exists()
-    assert run(["lineage", "backport", "fix", "--at", "v1", "--rev-id", "copy", "--apply"]) == 0
+    assert run(["lineage", "backport", "fix", "--at", "v1", "--rev-id", "copy", "--no-prove", "--apply"]) == 0
     assert run(["heads", "--check"]) == 0
     assert run(["lineage", "skipped"]) == 0
     assert run(["lineage", "backport", "fix", "--at", "nothing"]) == ExitCode.FAILED
@@ -244,3 +244,41 @@ def test_heads_imports_nothing_heavy(repo: Repo) -> None:
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert imported & {"sqlalchemy", "alembic", "psycopg", "mako", "subprocess", "tomllib", "asyncio"} == set()
+
+
+PROVED_ENV = (
+    "import sqlalchemy as sa\nfrom schema.migrate.settings import run_environment\nrun_environment(sa.MetaData())\n"
+)
+
+
+def test_a_backport_is_proved(repo: Repo, capsys: pytest.CaptureFixture[str]) -> None:
+    """1.0 is at b, 1.1 at c; the fix stands on c and goes to b."""
+    (repo.root / "migrations/env.py").write_text(PROVED_ENV)
+
+    def write(id_: str, parent: str, statement: str) -> None:
+        repo.write(id_, parent, body=f"from alembic import op; op.execute({statement!r})")
+
+    write("b", "a", "CREATE TABLE users (id int)")
+    repo.save("v1.0")
+    write("c", "b", "CREATE TABLE others (id int)")
+    repo.save("v1.1")
+    words = ["lineage", "backport", "fix", "--at", "v1.0", "--rev-id", "copy", "--apply"]
+
+    # It cannot run twice.
+    write("fix", "c", "ALTER TABLE users ADD x int")
+    assert run(words) == ExitCode.FAILED
+    assert 'column "x" of relation "users" already exists' in capsys.readouterr().err
+    # It can, but does something else then: a database of 1.1 runs it once.
+    twice = "DO $$ BEGIN IF to_regclass('done') IS NOT NULL THEN CREATE TABLE twice (); ELSE CREATE TABLE done (); "
+    write("fix", "c", twice + "END IF; END $$")
+    assert run(words) == ExitCode.MISMATCH
+    printed = capsys.readouterr()
+    assert "-CREATE TABLE public.twice (" in printed.out
+    assert "v1.0 to head and empty to head end in the same schema." in printed.err
+    assert "v1.1 to head and empty to head DIFFER." in printed.err
+    assert not (repo.versions / "copy.py").exists()
+    write("fix", "c", "ALTER TABLE users ADD COLUMN IF NOT EXISTS x int")
+    assert run(["--format", "json", *words]) == ExitCode.OK
+    data = json.loads(capsys.readouterr().out)
+    assert data["proofs"] == [{"from": name, "differences": []} for name in ("v1.0", "v1.1")]
+    assert (repo.versions / "copy.py").exists()

@@ -44,7 +44,8 @@ def test_it_holds_the_package_the_revisions_and_nothing_else(wheel: Path) -> Non
 
 @pytest.mark.parametrize("major", ["18"], indirect=True)
 def test_upgrade_seed_backfill_and_status_from_any_folder(wheel: Path, tmp_path: Path, empty_database: str) -> None:
-    home = tmp_path / "environment"
+    # With a blank: no interpreter behind `#!` would be found there.
+    home = tmp_path / "an environment"
     venv.create(home, with_pip=True, symlinks=True)
     installed = run(
         home / "bin/python", "-m", "pip", "install", "-qq", "--disable-pip-version-check",

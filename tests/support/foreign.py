@@ -1,9 +1,11 @@
 """Alembic projects that are not ours: written into a folder, as `alembic init` and their authors would."""
 
+import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.history import ROOT
@@ -165,6 +167,19 @@ def files(folder: Path) -> dict[str, bytes]:
         for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+
+
+@contextmanager
+def own_imports() -> Iterator[None]:
+    """Forget what a project's env.py imports and adds to the path, so that the next one is read anew."""
+    path = list(sys.path)
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        sys.modules.pop("foreign_models", None)
+        # A module rewritten within a second has the size and time of its cached bytecode.
+        importlib.invalidate_caches()
 
 
 def schemactl(

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,8 +26,9 @@ from tests.support.catalog import catalog
 
 ROOT = Path(__file__).parents[2]
 INI = ROOT / "alembic.ini"
-HEAD = "4b7d2f9a0c63"
+HEAD = "4e2a9c7f1b58"
 VERSIONS = ROOT / "migrations/versions"
+REVISIONS = len(list(VERSIONS.glob("*.py")))
 
 
 def ini(folder: Path, *, script_location: Path | None = None, **options: object) -> Path:
@@ -42,6 +44,27 @@ def ini(folder: Path, *, script_location: Path | None = None, **options: object)
     path = folder / "alembic.ini"
     path.write_text(text)
     return path
+
+
+ENV = """
+import sqlalchemy as sa
+from schema.migrate.settings import run_environment
+run_environment(sa.MetaData())
+"""
+
+
+def project(folder: Path, *bodies: str, **options: object) -> Path:
+    """A project with the same env.py, whose revisions r1, r2, ... run the bodies given."""
+    (folder / "history/versions").mkdir(parents=True)
+    (folder / "history/env.py").write_text(ENV)
+    for number, body in enumerate(bodies, start=1):
+        down = f"r{number - 1}" if number > 1 else None
+        (folder / f"history/versions/r{number}.py").write_text(
+            f'"""Revision {number}."""\n\nfrom alembic import op\n\nrevision = "r{number}"\ndown_revision = {down!r}\n'
+            f"\n\ndef upgrade() -> None:\n{textwrap.indent(textwrap.dedent(body), '    ')}\n"
+            '\n\ndef downgrade() -> None:\n    raise NotImplementedError("test")\n'
+        )
+    return ini(folder, script_location=folder / "history", **options)
 
 
 def alembic(
@@ -107,11 +130,11 @@ class Database:
         getattr(command, name)(config, *arguments)
         return printed.getvalue().splitlines()
 
-    def upgrade(self, revision: str = "head") -> runner.Run:
-        return runner.upgrade(self.project, self.target, revision)
+    def upgrade(self, revision: str = "head", *, yes: bool = False) -> runner.Run:
+        return runner.upgrade(self.project, self.target, revision, options=runner.Options(yes=yes))
 
-    def downgrade(self, revision: str) -> runner.Run:
-        return runner.downgrade(self.project, self.target, revision)
+    def downgrade(self, revision: str, *, yes: bool = False) -> runner.Run:
+        return runner.downgrade(self.project, self.target, revision, options=runner.Options(yes=yes))
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self.connection() as connection:

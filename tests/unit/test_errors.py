@@ -25,3 +25,9 @@ def test_a_hint_of_its_own_wins_over_the_class_hint() -> None:
     assert errors.ReadOnlyError("no").hint == "Point --url at the primary."
     assert errors.ReadOnlyError("no", hint="Do this.").hint == "Do this."
     assert str(errors.ReadOnlyError("no")) == "no"
+
+
+def test_a_password_in_a_quoted_message_is_hidden() -> None:
+    error = SchemaError("env.py failed: no answer from postgresql+psycopg://app:s3cret:x/y@db.example:5432/app?a=b@c")
+    assert str(error) == "env.py failed: no answer from postgresql+psycopg://app:***@db.example:5432/app?a=b@c"
+    assert str(SchemaError("see https://example.org/a:b")) == "see https://example.org/a:b"

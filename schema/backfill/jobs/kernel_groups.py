@@ -15,6 +15,24 @@ class KernelGroups:
 
     name: Final = "kernel_groups"
     parent: Final = Parent(table="sessions", key="id", key_type="uuid")
+    new_tables: Final = ("kernel_groups", "kernel_group_resource_slots", "kernel_group_environ")
+    updated_tables: Final = ("kernels",)
+
+    def pending(self, connection: Connection[Row], after: str | None, upto: str | None, size: int) -> list[Key]:
+        """Find sessions with a kernel that has no link."""
+        parameters = {"after": after, "upto": upto, "size": size}
+        return [row[0] for row in connection.execute(statements.PENDING, parameters)]
+
+    def explain(self, connection: Connection[Row], run_id: UUID, keys: Sequence[Key]) -> list[str]:
+        """Plans of the three statements of `write`."""
+        connection.execute(statements.PLAN_FOR_ARRAYS)
+        row = connection.execute(statements.PLACES, {"keys": keys}).fetchone()
+        assert row is not None
+        parameters = {"keys": keys, "run": run_id, "places": row[0]}
+        lines: list[str] = []
+        for statement in (statements.LOCK_KERNELS, statements.WRITE, statements.LINK):
+            lines += (row[0] for row in connection.execute(f"EXPLAIN {statement}", parameters))
+        return lines
 
     def write(self, connection: Connection[Row], run_id: UUID, keys: Sequence[Key]) -> Mapping[str, int]:
         """Write the sessions' groups and link their kernels.
@@ -24,17 +42,16 @@ class KernelGroups:
         is none of ours any more. It may insert a session's group meanwhile: see `WRITE` and `LINK`.
         """
         connection.execute(statements.PLAN_FOR_ARRAYS)
-        kernels = connection.execute(statements.LOCK_KERNELS, {"keys": keys}).fetchall()
-        counts = (0, 0, 0, 0, 0)
+        locked = connection.execute(statements.LOCK_KERNELS, {"keys": f"{{{','.join(map(str, keys))}}}"}).fetchone()
+        assert locked is not None
+        places, sessions = locked
+        counts: Row = (0, 0, 0, 0, 0)
         linked = 0
-        if kernels:
-            sessions = sorted({session_id for _, session_id in kernels})
+        if places is not None:
             row = connection.execute(statements.WRITE, {"keys": sessions, "run": run_id}).fetchone()
             assert row is not None
             counts = row
-            linked = connection.execute(
-                statements.LINK, {"keys": sessions, "kernels": [id_ for id_, _ in kernels]}
-            ).rowcount
+            linked = connection.execute(statements.LINK, {"keys": sessions, "places": places}).rowcount
         return {
             **dict(zip(("groups", "slots", "environ", "rejects", "divergent"), counts, strict=True)),
             "linked": linked,

@@ -86,9 +86,15 @@ def spec_ctes(roles: str) -> str:
         JOIN session AS s ON s.session_id = r.session_id
         LEFT JOIN entry AS e ON e.session_id = r.session_id AND e.role = r.role AND e.turn = 1
     ),
+    -- Parsed once per spelling: there are few, and a match with captures is the dearest expression of all.
+    size AS MATERIALIZED (
+        SELECT text, {byte_size_sql("text")} AS bytes
+        FROM (
+            SELECT DISTINCT a.shmem #>> '{{}}' COLLATE "C" AS text FROM asked AS a WHERE {_text_quantity("a.shmem")}
+        ) AS said
+    ),
     spec AS MATERIALIZED (
-        SELECT a.*, raw.starts_at AS raw_starts_at, raw.timeout AS raw_timeout,
-               CASE WHEN {_text_quantity("a.shmem")} THEN {byte_size_sql("(a.shmem #>> '{}')")} END AS shmem_bytes,
+        SELECT a.*, raw.starts_at AS raw_starts_at, raw.timeout AS raw_timeout, z.bytes AS shmem_bytes,
                CASE WHEN NOT a.in_options THEN a.session_starts_at
                     WHEN jsonb_typeof(raw.starts_at) = 'string' THEN {timestamp_sql("(raw.starts_at #>> '{}')")}
                END AS requested_starts_at,
@@ -98,6 +104,7 @@ def spec_ctes(roles: str) -> str:
         CROSS JOIN LATERAL (
             SELECT a.execution -> 'starts_at' AS starts_at, a.execution -> 'batch_timeout_sec' AS timeout
         ) AS raw
+        LEFT JOIN size AS z ON z.text = a.shmem #>> '{{}}' COLLATE "C" AND {_text_quantity("a.shmem")}
     ),
     allocation AS MATERIALIZED (
         SELECT kernel_id, slot_name, requested

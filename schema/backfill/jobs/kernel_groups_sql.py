@@ -1,18 +1,39 @@
-"""SQL statements of the kernel-group job. Parameters: `keys`, session ids; `run`, a run's id; `kernels`, their ids."""
+"""SQL of the kernel-group job. Parameters: `keys`, session ids; `run`, a run's id; `places`, ctids of kernels."""
 
 from typing import Final
 
 from schema.backfill.jobs.kernel_groups_spec import WITH_GROUP, WITHOUT_GROUP, spec_ctes
 
 # Every table is read through an index by an array of keys, so joins are between what the batch holds, whose sizes the
-# planner guesses badly (new tables have no statistics yet): a nested loop there is quadratic in the batch.
-PLAN_FOR_ARRAYS: Final = "SET LOCAL enable_nestloop = off"
+# planner guesses badly (new tables have no statistics yet): a nested loop there is quadratic in the batch. Sequential
+# scans are off because of the foreign keys: their checks are planned once per connection, by its first batch, when
+# kernel_groups is almost empty and scanning it is cheapest; each row of a later batch would then scan all groups.
+PLAN_FOR_ARRAYS: Final = "SET LOCAL enable_nestloop = off; SET LOCAL enable_seqscan = off"
 
+# The keys come back as the text of two arrays, to be handed on as they are: to read and write thousands of ids takes
+# Python longer than it takes the server to lock the rows. While a row is locked its place stays the same, also when
+# the lock had to wait for an update that moved it: then this is the new place.
 LOCK_KERNELS: Final = """
-    SELECT id, session_id FROM kernels
-    WHERE session_id = ANY(%(keys)s::uuid[]) AND kernel_group_id IS NULL
-    ORDER BY id
-    FOR NO KEY UPDATE
+    SELECT array_agg(place)::text, array_agg(DISTINCT session_id)::text
+    FROM (
+        SELECT ctid AS place, session_id FROM kernels
+        WHERE session_id = ANY(%(keys)s::uuid[]) AND kernel_group_id IS NULL
+        ORDER BY id
+        FOR NO KEY UPDATE
+    ) AS locked
+"""
+
+PENDING: Final = """
+    SELECT DISTINCT session_id FROM kernels
+    WHERE kernel_group_id IS NULL
+      AND (%(after)s::uuid IS NULL OR session_id > %(after)s::uuid)
+      AND (%(upto)s::uuid IS NULL OR session_id <= %(upto)s::uuid)
+    ORDER BY session_id
+    LIMIT %(size)s
+"""
+
+PLACES: Final = """
+    SELECT array_agg(ctid)::text FROM kernels WHERE session_id = ANY(%(keys)s::uuid[]) AND kernel_group_id IS NULL
 """
 
 # A backfilled group tells by its id that it is one: a time-ordered UUID like the default's, so that index inserts
@@ -69,11 +90,12 @@ SELECT (SELECT count(*) FROM ours), (SELECT count(*) FROM new_slot), (SELECT cou
        (SELECT count(*) FROM ours AS o JOIN divergent AS d ON d.session_id = o.session_id AND d.role = o.role)
 """
 
-# A statement of its own: under READ COMMITTED its snapshot holds the groups that others committed while WRITE ran.
+# A statement of its own: under READ COMMITTED its snapshot holds the groups that others committed while WRITE ran. By
+# place, so that the rows are updated in the order in which they lie, without a look into the index.
 LINK: Final = """
     UPDATE kernels AS k SET kernel_group_id = g.id
     FROM kernel_groups AS g
-    WHERE k.id = ANY(%(kernels)s::uuid[]) AND k.kernel_group_id IS NULL
+    WHERE k.ctid = ANY(%(places)s::tid[]) AND k.kernel_group_id IS NULL
       AND g.session_id = ANY(%(keys)s::uuid[]) AND g.session_id = k.session_id AND g.role = k.cluster_role
 """
 

@@ -2,12 +2,15 @@
 
 import click
 
+from schema.cli.context import Format
 from schema.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "show": Lazy("schema.cli.lineage.show", "Draw the history for a terminal, or as Mermaid or DOT."),
+    "show": Lazy(
+        "schema.cli.lineage.show", "Draw the history for a terminal, or as Mermaid or DOT.", (Format.MARKDOWN,)
+    ),
     "skipped": Lazy("schema.cli.lineage.skipped", "Name the revisions that an upgrade would never run."),
-    "integrity": Lazy("schema.cli.lineage.integrity", "Find released revisions that were edited."),
+    "integrity": Lazy("schema.cli.lineage.integrity", "Find released revisions that were edited.", (Format.GITHUB,)),
     "freeze": Lazy("schema.cli.lineage.freeze", "Write a release's version into its new revisions."),
     "dump": Lazy("schema.cli.lineage.dump", "Write the history of a release as JSON."),
     "backport": Lazy("schema.cli.lineage.backport", "Put a copy of a fix at an old release's point."),

@@ -112,6 +112,13 @@ def literal(text: str | None) -> str:
     return f" E'{quoted.replace(chr(92), chr(92) * 2)}'".strip() if "\\" in text else f"'{quoted}'"
 
 
+def unquoted(identifier: str) -> str:
+    """A name as the catalog holds it."""
+    if identifier.startswith('"') and identifier.endswith('"'):
+        return identifier[1:-1].replace('""', '"')
+    return identifier
+
+
 def granted(
     noun: str, name: str, owner: str, wanted: tuple[str, ...], found: tuple[str, ...], columns: str = ""
 ) -> list[str]:

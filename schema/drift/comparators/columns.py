@@ -2,12 +2,17 @@
 
 import re
 
-from schema.drift.comparators.base import Comparator, Probe, granted, literal
+from schema.drift.comparators.base import Comparator, Probe, granted, literal, unquoted
 from schema.pg.catalog import Kind
 from schema.pg.catalog.columns import Column
 
 _SERVER_NAMED = re.compile(r"_not_null\d*\"?$")
 """End of the name that PostgreSQL 18 gives a NOT NULL constraint."""
+
+_UNALTERABLE = re.compile(r" AS \w+| UNLOGGED")
+"""What of an identity column's sequence no ALTER COLUMN changes."""
+_SEQUENCE_OPTION = re.compile(r"\b(START|INCREMENT|MINVALUE|MAXVALUE|CACHE) (-?\d+)")
+_SEQUENCE_DEFAULTS = {"START": "1", "INCREMENT": "1", "MINVALUE": "", "MAXVALUE": "", "CACHE": "1"}
 
 
 class ColumnComparator(Comparator):
@@ -121,8 +126,21 @@ class ColumnComparator(Comparator):
         if wanted.identity_options is None:
             return [f"{alter} DROP IDENTITY"]
         sort, _, options = wanted.identity_options.partition(" START ")
-        drop = [] if found.identity_options is None else [f"{alter} DROP IDENTITY"]
-        return [*drop, f"{alter} ADD GENERATED {sort.partition(' AS ')[0]} AS IDENTITY (START {options})"]
+        kind = sort.partition(" AS ")[0]
+        if found.identity_options is None:
+            # Without the second statement the next row would get a number that another one has.
+            sequence = f"pg_get_serial_sequence({literal(wanted.table)}, {literal(unquoted(wanted.name))})"
+            return [
+                f"{alter} ADD GENERATED {kind} AS IDENTITY (START {options})",
+                f"SELECT setval({sequence}, max({wanted.name})) FROM {wanted.table} HAVING max({wanted.name}) > 0",
+            ]
+        if _UNALTERABLE.findall(wanted.identity_options) != _UNALTERABLE.findall(found.identity_options):
+            return []
+        # Not dropped and added again: the sequence keeps its place.
+        given = {**_SEQUENCE_DEFAULTS, **dict(_SEQUENCE_OPTION.findall(wanted.identity_options))}
+        words = [f"SET {name} {value}" if value else f"SET NO {name}" for name, value in given.items()]
+        cycle = "SET CYCLE" if " CYCLE" in wanted.identity_options else "SET NO CYCLE"
+        return [" ".join([alter, f"SET GENERATED {kind}", *words, cycle])]
 
     def _definition(self, column: Column) -> str:
         words = [column.type or ""]

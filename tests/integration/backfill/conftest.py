@@ -4,6 +4,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from schema.backfill import engine, survey
+from schema.backfill.job import Job
 from schema.backfill.jobs.kernel_groups import KernelGroups
+from schema.backfill.settings import Settings
 
 JOB = KernelGroups()
 CASES = json.loads((Path(__file__).parents[2] / "data" / "backfill_cases.json").read_text())["cases"]
@@ -29,6 +32,7 @@ def image_id(name: str) -> UUID:
 class Cluster:
     connection: psycopg.Connection
     url: str
+    connect: Callable[..., psycopg.Connection]
 
     def insert(self, table: str, /, **columns: Any) -> UUID:
         values = [Jsonb(value) if isinstance(value, dict) else value for value in columns.values()]
@@ -137,8 +141,10 @@ class Cluster:
             )
         ]
 
-    def run(self, connection: psycopg.Connection | None = None, **settings: Any) -> engine.Outcome:
-        return engine.run(connection or self.connection, JOB, engine.Settings(**settings))
+    def run(self, job: Job = JOB, *, watch: Mapping[str, Any] | None = None, **settings: Any) -> engine.Outcome:
+        """Run a job without rests; `watch` holds callbacks of `engine.run`, the rest are settings."""
+        quick = {"duty": 1.0, "older_wait": timedelta(seconds=1), **settings}
+        return engine.run(self.connect, job, Settings(**quick), **(watch or {}))
 
     def findings(self) -> list[tuple[str, bool]]:
         """Names of what a verification finds, and whether it fails."""
@@ -158,11 +164,11 @@ def expected(group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def connect(head_database: str) -> Iterator[Callable[[], psycopg.Connection]]:
+def connect(head_database: str) -> Iterator[Callable[..., psycopg.Connection]]:
     """Opens autocommit connections to the test's database; all are closed afterwards."""
     opened: list[psycopg.Connection] = []
 
-    def make() -> psycopg.Connection:
+    def make(*, primary: bool = False) -> psycopg.Connection:
         conninfo = head_database.replace("postgresql+psycopg://", "postgresql://")
         opened.append(psycopg.connect(conninfo, autocommit=True, prepare_threshold=None))
         return opened[-1]
@@ -173,7 +179,7 @@ def connect(head_database: str) -> Iterator[Callable[[], psycopg.Connection]]:
 
 
 @pytest.fixture
-def cluster(head_database: str, connect: Callable[[], psycopg.Connection]) -> Cluster:
+def cluster(head_database: str, connect: Callable[..., psycopg.Connection]) -> Cluster:
     """An empty cluster with the images and slot types that the cases name."""
     connection = connect()
     connection.execute(
@@ -185,7 +191,7 @@ def cluster(head_database: str, connect: Callable[[], psycopg.Connection]) -> Cl
             "INSERT INTO images (id, name, project, registry, tag) VALUES (%s, %s, 'p', 'r', 't')",
             (image_id(name), name),
         )
-    return Cluster(connection, head_database)
+    return Cluster(connection, head_database, connect)
 
 
 @pytest.fixture

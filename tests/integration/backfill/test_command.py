@@ -6,7 +6,7 @@ import pytest
 from psycopg import sql
 
 from schema.cli import run
-from schema.cli.backfill import Duration
+from schema.cli.options import Duration
 
 SECRET = "hunter2"
 
@@ -110,6 +110,69 @@ def test_plan(schemactl, legacy):
     }
 
 
+def test_plan_tries_one_batch(schemactl, cluster, legacy):
+    _, data, _ = schemactl("plan")
+    assert data["chunks"] == {"count": 1, "kind": "whole", "bounds": [{"lower": None, "upper": None}]}
+    assert data["sample"]["sessions"] == 1
+    assert data["estimate"]["wal_bytes"] == data["sample"]["wal_bytes"] > 0
+    assert data["estimate"]["free_bytes"] > 0
+    assert any("Insert on kernel_groups" in line for line in data["explain"])
+    assert cluster.groups(legacy[0]) == []
+    _, text, _ = schemactl("plan", format_="text")
+    assert "One batch of 1 sessions, written and rolled back" in text
+    schemactl()
+    assert schemactl("plan")[1]["sample"] is None
+    assert "Nothing is left to write." in schemactl("plan", format_="text")[1]
+
+
+def test_status_and_metrics(schemactl, cluster, legacy, tmp_path):
+    file = tmp_path / "backfill.prom"
+    for _ in range(3):
+        cluster.kernel(cluster.session())
+    assert schemactl("--batch-size", "1", "--max-time", "0", "--metrics", str(file))[0] == 4
+    assert 'schemactl_backfill_parents_done{job="kernel_groups"} 1\n' in file.read_text()
+    ledger = (
+        "UPDATE backfill_chunks SET state = 'claimed', owner = 'host pid 1 a', batch_size = 1, rate = 0.5, held = %s"
+    )
+    cluster.connection.execute(ledger, (None,))
+    data = schemactl("status")[1]["backfill"]
+    assert {
+        name: data[name] for name in ("state", "phase", "rate", "eta_seconds", "held", "chunks", "chunks_done")
+    } == {
+        "state": "running",
+        "phase": "batches",
+        "rate": 0.5,
+        "eta_seconds": 6,
+        "held": [],
+        "chunks": 1,
+        "chunks_done": 0,
+    }
+    [worker] = data["workers"]
+    assert (worker["owner"], worker["batch_size"], worker["rate"], worker["held"]) == ("host pid 1 a", 1, 0.5, None)
+    cluster.connection.execute(ledger, ("vacuum: 1 tables, the limit is 0 tables",))
+    code, text, _ = schemactl("status", "--metrics", str(file), format_="text")
+    assert code == 0
+    assert text.splitlines()[0] == "Backfill running: 25.0%, 1 of 4 sessions."
+    assert "Held by vacuum: 1 tables, the limit is 0 tables." in text
+    assert "At work: host pid 1 a, 1 sessions a batch." in text
+    lines = file.read_text().splitlines()
+    assert 'schemactl_backfill_held{job="kernel_groups"} 1' in lines
+    assert 'schemactl_backfill_state{job="kernel_groups",state="running"} 1' in lines
+    assert 'schemactl_backfill_state{job="kernel_groups",state="complete"} 0' in lines
+    assert 'schemactl_backfill_written{job="kernel_groups",what="groups"} 1' in lines
+    assert [path.name for path in tmp_path.iterdir()] == ["backfill.prom"]
+    code, _, err = schemactl("status", "--metrics", str(tmp_path / "missing" / "x"), format_="text")
+    assert (code, "cannot be written: No such file" in err) == (1, True)
+
+
+def test_mismatch(schemactl, cluster, legacy):
+    other = cluster.group(cluster.session())
+    cluster.connection.execute("UPDATE kernels SET kernel_group_id = %s", (other,))
+    code, data, _ = schemactl()
+    assert (code, data["end"], data["totals"]["mismatches"]) == (6, "mismatch", 1)
+    assert schemactl("status")[1]["backfill"]["state"] == "failed"
+
+
 def test_verify(schemactl, cluster, legacy):
     assert schemactl("verify")[0] == 6
     schemactl()
@@ -157,6 +220,9 @@ def test_rejects_limit(schemactl, cluster):
         (("--dry-run", "plan"), "--dry-run belongs to a run"),
         (("--batch-size", "0"), "not in the range"),
         (("--max-time", "soon"), "no time span"),
+        (("--limit", "moon=1"), "names no signal"),
+        (("--limit", "replication_lag=soon"), "cannot be read"),
+        (("--workers", "2", "status"), "--workers belongs to a run"),
         (("unknown",), "No such command"),
     ],
 )
@@ -166,7 +232,9 @@ def test_usage(schemactl, words, said):
     assert said in err
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1.5s", 1.5), ("15m", 900), ("2h", 7200), ("0", 0)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("75ms", 0.075), ("1.5s", 1.5), ("15m", 900), ("2h", 7200), ("0", 0)]
+)
 def test_durations(text, seconds):
     assert Duration().convert(text, None, None).total_seconds() == seconds
 
@@ -203,13 +271,17 @@ def test_missing_privilege_loses_nothing(schemactl, cluster, legacy):
     try:
         cluster.connection.execute(sql.SQL("GRANT ALL ON ALL TABLES IN SCHEMA public TO {}").format(name))
         cluster.connection.execute(sql.SQL("REVOKE UPDATE ON kernels FROM {}").format(name))
+        cluster.connection.execute(sql.SQL("GRANT pg_monitor TO {}").format(name))
         url = cluster.url.replace("postgres@", f"{role}@")
         code, _, err = schemactl(url=url, format_="text")
         assert code == 1
         assert "permission denied for table kernels" in err
         assert cluster.groups(legacy[0]) == []
         status = schemactl("status")[1]["backfill"]
-        assert (status["state"], status["last_error"]) == ("running", "permission denied for table kernels")
+        assert (status["state"], status["last_error"]) == (
+            "running",
+            "PostgreSQL says: permission denied for table kernels (SQLSTATE 42501)",
+        )
         cluster.connection.execute(sql.SQL("GRANT UPDATE ON kernels TO {}").format(name))
         assert schemactl(url=url)[0] == 5
     finally:

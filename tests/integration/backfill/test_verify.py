@@ -146,21 +146,21 @@ def test_application_groups_may_differ(cluster):
 
 
 def test_progress(cluster):
-    assert report.progress(cluster.connection) is None
+    assert report.progress(cluster.connection, KernelGroups()) is None
     session = cluster.session()
     cluster.kernel(session, environ=["bad"])
     cluster.run()
-    progress = report.progress(cluster.connection)
+    progress = report.progress(cluster.connection, KernelGroups())
     assert (progress.state, progress.percent, progress.done, progress.expected) == ("complete", 100.0, 1, 1)
     assert progress.totals["rejects"] == 1
     assert progress.workers == []
     assert report.reject_counts(cluster.connection, "kernel_groups") == {"environ": 1}
     [reject] = report.rejects(cluster.connection, "kernel_groups")
-    assert (reject.session_id, reject.field, reject.raw) == (session, "environ", None)
+    assert (reject.parent_key, reject.field, reject.raw) == (str(session), "environ", None)
     [shown] = report.rejects(cluster.connection, "kernel_groups", show_values=True)
     assert shown.raw == "bad"
 
 
 def test_no_ledger_is_no_progress(cluster):
     cluster.connection.execute("DROP TABLE backfill_rejects, backfill_chunks, backfill_runs")
-    assert report.progress(cluster.connection) is None
+    assert report.progress(cluster.connection, KernelGroups()) is None

@@ -1,6 +1,7 @@
 """`schemactl deployment preview`, `session enqueue` and `session purge`: exit codes, outputs, and what they write."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,19 +80,47 @@ def test_preview_resolves_and_writes_nothing(cli: Cli) -> None:
 def test_preview_names_what_is_unknown_beside_what_is_wrong(cli: Cli) -> None:
     request = cli.file(
         "request.json",
-        {"image": "r/p/n:other", "architecture": "x86_64", "resource_slots": {"cpu": "x", "none": 1, "a\0": 1},
+        {"image": "r/p/n:other", "architecture": "x86_64", "resource_slots": {"cpu": "x", "none": "y", "a\0": 1},
          "environ": {"A-B": "s3cret"}},
     )  # fmt: skip
     code, data = cli.json("deployment", "preview", "--request", request, "--variant", "nim")
     assert (code, data["ok"], data["exit_code"], data["rows"]) == (1, False, 1, None)
     assert [problem["field"] for problem in data["problems"]] == [
         "resource_slots.cpu",
+        "resource_slots.none",
         "resource_slots.a\0",
         "environ.A-B",
         "image",
         "resource_slots.none",
     ]
     assert "s3cret" not in cli.output + cli.messages
+
+
+@pytest.mark.parametrize("format_", ["text", "json"])
+def test_preview_shows_whatever_a_document_holds(cli: Cli, format_: str) -> None:
+    request = cli.file(
+        "request.json",
+        json.dumps(
+            {"startup_command": "x\ud800", "environ": {"\ud800": "s3cret"}, "image": [{"TOKEN": "s3cret"}],
+             "resource_opts": {"environ": {"TOKEN": "s3cret"}, "list": ["TOKEN=s3cret"]},
+             "preopen_ports": [0],
+             "architecture": ["deep"]}
+        ).replace('["deep"]', "[" * 400 + "]" * 400),
+    )  # fmt: skip
+    definition = cli.file("d.toml", f"[resource_slots]\ncpu = 0x1{'0' * 5000}\n")
+    arguments = ("deployment", "preview", "--request", request, "--definition", definition, "--variant", "vllm")
+    assert cli("--format", format_, *arguments) == 1
+    assert "unexpected" not in cli.messages + cli.output
+    assert "s3cret" not in cli.messages + cli.output
+    for shown in (
+        "(a list)",
+        "(a table)",
+        "(an integer of 20001 bits)",
+        "x\\ud800" if format_ == "text" else "x\\\\ud800",
+    ):
+        assert shown in cli.output
+    if format_ == "json":
+        assert len(json.loads(cli.output)["problems"]) == 8
 
 
 def test_preview_without_a_database_says_what_it_did_not_check(cli: Cli, tmp_path: Path) -> None:
@@ -160,7 +189,8 @@ def test_enqueue_of_a_faulty_session_touches_no_database(cli: Cli) -> None:
     assert "expected one group per role, found more of 'main'" in cli.messages
 
 
-def test_purge(cli: Cli) -> None:
+def test_purge(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schema.cli.progress.LINE_INTERVAL_S", 0.0)
     for _ in range(3):
         assert cli("session", "enqueue", "--spec", cli.file("spec.json", {"groups": [GROUP]})) == 0
     cli.rows("UPDATE sessions SET status = 'TERMINATED', terminated_at = '2025-12-31T23:59:59Z'")
@@ -173,6 +203,7 @@ def test_purge(cli: Cli) -> None:
         "Would remove 2 sessions with 2 kernels, 2 groups and 2 slots.\n"
         f"Kept 1:\n  session {session}: its kernel {kernel} is RUNNING\n"
     )
+    assert re.search(r"^Sessions that would go: 2, .*/s$", cli.messages, re.MULTILINE)
     assert cli.rows("SELECT count(*) FROM sessions") == [(3,)]
     with cli.engine.connect() as busy:
         busy.execute(sa.text("SELECT FROM sessions FOR KEY SHARE"))

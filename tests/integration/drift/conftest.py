@@ -47,8 +47,8 @@ def baseline_snapshot(workshop: str) -> Snapshot:
 
 
 @pytest.fixture(scope="session")
-def judge(baseline: str, workshop: str) -> Iterator[Judge]:
-    url = clone(baseline, str(sa.make_url(workshop).database))
+def judge(baseline: str) -> Iterator[Judge]:
+    url = clone(baseline, str(sa.make_url(baseline).database))
     with psycopg.connect(plain(url)) as connection:
         yield Judge(lambda: connection)
     drop(url)

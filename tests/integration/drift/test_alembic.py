@@ -1,19 +1,18 @@
 """The plugin in Alembic's own commands: what it adds, what it takes out, what it writes into a revision."""
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 import pytest
 import sqlalchemy as sa
+from alembic.config import CommandLine, Config
 
 from tests.conftest import Server
 from tests.support.drift import clone, drop, plain
-from tests.support.foreign import write_project
-from tests.support.history import ROOT
+from tests.support.foreign import own_imports, write_project
 
 MODELS = """
 import sqlalchemy as sa
@@ -40,9 +39,19 @@ order = sa.Table(
 """
 
 
+class Done(NamedTuple):
+    """What a command of Alembic's came to."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 class Project:
-    def __init__(self, server: Server, folder: Path, url: str) -> None:
-        self.url, self.folder = url, folder
+    """Runs Alembic's command line in this process, which saves the start of another for each of many."""
+
+    def __init__(self, folder: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.url, self.folder, self.capsys = url, folder, capsys
         plugins = '["alembic.autogenerate.*", "~alembic.autogenerate.defaults", "schema.drift"]'
         self.ini = write_project(
             folder,
@@ -55,24 +64,20 @@ class Project:
         self.ini.write_text(self.ini.read_text().replace("driver://user:pass@localhost/dbname", quoted))
         for path in (folder / "alembic/versions").iterdir():
             path.unlink()
-        self.environment = {
-            **{
-                name: value for name, value in os.environ.items() if not name.startswith(("SCHEMACTL_", "DATABASE_URL"))
-            },
-            "SCHEMACTL_SCRATCH_URL": server.url("postgres"),
-            "PYTHONPATH": str(ROOT),
-        }
 
-    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "alembic", "-c", str(self.ini), *words],
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+    def __call__(self, *words: str) -> Done:
+        self.capsys.readouterr()
+        line = CommandLine(prog="alembic")
+        options = line.parser.parse_args(["-c", str(self.ini), *words])
+        # Its default is what stdout was when Alembic was imported.
+        config = Config(self.ini, cmd_opts=options, stdout=sys.stdout)
+        code = 0
+        with own_imports():
+            try:
+                line.run_cmd(config, options)
+            except SystemExit as ended:
+                code = ended.code if isinstance(ended.code, int) else 1
+        return Done(code, *self.capsys.readouterr())
 
     def sql(self, statement: str) -> None:
         with psycopg.connect(plain(self.url), autocommit=True) as connection:
@@ -85,10 +90,13 @@ class Project:
 
 
 @pytest.fixture
-def project(server: Server, tmp_path: Path) -> Iterator[Project]:
+def project(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Project]:
     """A project whose live database is what its models say, made by `create_all`."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     url = clone(server.url("postgres"), "template0")
-    made = Project(server, tmp_path / "project", url)
+    made = Project(tmp_path / "project", url, capsys)
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     namespace: dict[str, sa.MetaData] = {}
     exec(compile(MODELS, "models", "exec"), namespace)

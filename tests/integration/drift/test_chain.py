@@ -1,18 +1,19 @@
 """Hand-made faults in this project's chain: each is caught by `schemactl drift` and by plain `alembic check`."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from schema.cli.app import run as cli
+from schema.migrate.project import Project
+from schema.migrate.runner import upgrade
+from schema.pg.target import Target
 from tests.conftest import Server
 from tests.support.drift import clone, drop
-from tests.support.history import ROOT, ini
+from tests.support.history import ROOT, alembic, ini
 
 
 class Fault(NamedTuple):
@@ -174,85 +175,60 @@ def faults() -> dict[str, Fault]:
 FAULTS = faults()
 
 
-class Outcome(NamedTuple):
-    drift: subprocess.CompletedProcess[str]
-    three_ways: subprocess.CompletedProcess[str]
-    check: subprocess.CompletedProcess[str]
+def located(report: dict) -> list[tuple[str, str, str]]:
+    return [(row["kind"], row["object"], row["attribute"] or row["change"]) for row in report["drift"]]
 
 
-@pytest.fixture(scope="module")
-def outcome(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
-    """All faults at once in a copy of the chain, which is also what the live database was made by."""
-    folder = tmp_path_factory.mktemp("chain")
-    shutil.copytree(ROOT / "migrations", folder / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
-    config = ini(folder, script_location=folder / "migrations")
+def test_every_fault_is_caught_by_drift_and_by_plain_alembic_check(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All faults at once, in a copy of the chain, which is also what the live database is made by: one replay each.
+    shutil.copytree(ROOT / "migrations", tmp_path / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
+    config = ini(tmp_path, script_location=tmp_path / "migrations")
     for fault in FAULTS.values():
-        (path,) = (folder / "migrations/versions").glob(f"*-{fault.revision}_*.py")
+        (path,) = (tmp_path / "migrations/versions").glob(f"*-{fault.revision}_*.py")
         text = path.read_text()
         assert fault.right in text
         path.write_text(text.replace(fault.right, fault.wrong))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def drift(*words: str) -> tuple[int, dict]:
+        capsys.readouterr()
+        code = cli(["-c", str(config), "--format", "json", *words, "drift"])
+        output, messages = capsys.readouterr()
+        assert output, messages
+        return code, json.loads(output)
+
     url = clone(server.url("postgres"), "template0")
-    kept = {name: value for name, value in os.environ.items() if name not in {"SCHEMACTL_URL", "DATABASE_URL"}}
-    environment = {
-        **kept,
-        "SCHEMACTL_SCRATCH_URL": server.url("postgres"),
-        "XDG_CACHE_HOME": str(folder / "cache"),
-        "PYTHONPATH": str(ROOT),
-    }
+    try:
+        target = Target.parse(url, "the tests")
+        upgrade(Project.open(config), target, "heads")
+        code, report = drift()
+        three_code, three_ways = drift("--url", url)
+        check = alembic("check", url=url, config=config, environment={"PYTHONPATH": str(ROOT)})
+    finally:
+        drop(url)
 
-    def call(*words: str, live: bool) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", *words],
-            env={**environment, **({"SCHEMACTL_URL": url} if live else {})},
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-
-    upgraded = call("alembic", "-c", str(config), "upgrade", "head", live=True)
-    assert upgraded.returncode == 0, upgraded.stderr
-    yield Outcome(
-        call("schema", "-c", str(config), "--format", "json", "drift", live=False),
-        call("schema", "-c", str(config), "--format", "json", "drift", live=True),
-        call("alembic", "-c", str(config), "check", live=True),
-    )
-    drop(url)
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_drift_names_the_fault_and_its_revision(name: str, outcome: Outcome) -> None:
-    fault = FAULTS[name]
-    report = json.loads(outcome.drift.stdout)
-    assert (outcome.drift.returncode, report["sides"]) == (3, ["models", "history"]), outcome.drift.stderr
-    found = {(row["kind"], row["object"], row["attribute"] or row["change"]): row for row in report["drift"]}
-    assert fault.found in found
-    row = found[fault.found]
-    assert row["verdict"] == "models ≠ history"
-    assert row["repair"]
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_alembic_check_fails_on_the_fault(name: str, outcome: Outcome) -> None:
-    assert outcome.check.returncode != 0
-    message = outcome.check.stderr + outcome.check.stdout
-    assert "New upgrade operations detected" in message
-    kind, identity, what = FAULTS[name].found
-    own_name = identity.rpartition(".")[2].partition("(")[0]
-    # Either our operation says exactly this, or one of Alembic's own names the object.
-    assert f"('drift', '{kind}', '{identity}', '{what}'" in message or f"'{own_name}'" in message
-
-
-def test_nothing_but_the_faults_is_reported(outcome: Outcome) -> None:
-    report = json.loads(outcome.drift.stdout)
-    found = {(row["kind"], row["object"], row["attribute"] or row["change"]) for row in report["drift"]}
-    assert found == {fault.found for fault in FAULTS.values()}
-
-
-def test_the_live_database_agrees_with_the_faulty_history(outcome: Outcome) -> None:
-    report = json.loads(outcome.three_ways.stdout)
-    assert report["sides"] == ["models", "history", "live"]
+    assert (code, report["sides"]) == (3, ["models", "history"])
+    # Each fault once, and nothing else.
+    assert sorted(located(report)) == sorted(fault.found for fault in FAULTS.values())
     assert {row["verdict"] for row in report["drift"]} == {"models ≠ history"}
-    assert {row["between"][1] for row in report["drift"]} == {"history"}
-    assert len(report["drift"]) == len(FAULTS)
+    assert [row["object"] for row in report["drift"] if not row["repair"]] == []
+
+    # The live database agrees with the faulty history.
+    assert (three_code, three_ways["sides"]) == (3, ["models", "history", "live"])
+    assert sorted(located(three_ways)) == sorted(located(report))
+    assert {row["verdict"] for row in three_ways["drift"]} == {"models ≠ history"}
+
+    assert check.returncode != 0
+    message = check.stderr + check.stdout
+    assert "New upgrade operations detected" in message
+    assert [name for name, fault in FAULTS.items() if not reported(fault, message)] == []
+
+
+def reported(fault: Fault, message: str) -> bool:
+    """Either our operation says exactly this, or one of Alembic's own names the object."""
+    kind, identity, what = fault.found
+    own_name = identity.rpartition(".")[2].partition("(")[0]
+    return f"('drift', '{kind}', '{identity}', '{what}'" in message or f"'{own_name}'" in message

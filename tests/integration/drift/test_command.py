@@ -31,7 +31,7 @@ class Run:
 
     def __init__(
         self,
-        server: Server,
+        scratch: str,
         ini: Path,
         cache: Path,
         url: str,
@@ -39,7 +39,7 @@ class Run:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         self.ini, self.url, self.capsys = ini, url, capsys
-        monkeypatch.setenv("SCHEMACTL_SCRATCH_URL", server.url("postgres"))
+        monkeypatch.setenv("SCHEMACTL_SCRATCH_URL", scratch)
         monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
         monkeypatch.chdir(ini.parent)
 
@@ -65,7 +65,16 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Run:
     # One cache for the module: the history is replayed once per server.
-    return Run(server, project, tmp_path_factory.getbasetemp(), head_database, capsys, monkeypatch)
+    return Run(server.url("postgres"), project, tmp_path_factory.getbasetemp(), head_database, capsys, monkeypatch)
+
+
+@pytest.fixture
+def without_server(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """For what is refused before anything connects."""
+    nowhere = "postgresql://nobody@127.0.0.1:1/none"
+    return Run(nowhere, project, tmp_path, nowhere, capsys, monkeypatch)
 
 
 def change(run: Run, statements: str = BY_HAND) -> None:
@@ -82,6 +91,15 @@ def test_the_form_for_ci_compares_models_and_history(run: Run) -> None:
     code, output, messages = run("drift", live=False)
     assert (code, output) == (0, "No drift between models and history.\n"), messages
     assert "No database is named" in messages
+
+
+def test_the_history_is_replayed_once_for_all_databases_of_a_server(run: Run) -> None:
+    # Each test has a database of its own name; the cache is the module's. CI, without a database, has the same.
+    run("drift", live=False)
+    change(run, "DO $$BEGIN EXECUTE format('COMMENT ON DATABASE %I IS $a$x$a$', current_database()); END$$")
+    code, report = run.json("drift")
+    assert (code, [(row["object"], row["attribute"]) for row in report["drift"]]) == (3, [("database", "comment")])
+    assert "Replaying" not in run("drift")[2]
 
 
 def test_a_change_by_hand_is_told_with_its_revision_and_repair(run: Run) -> None:
@@ -125,8 +143,8 @@ def test_between_narrows_to_two_sides(run: Run) -> None:
 
 
 @pytest.mark.parametrize("sides", ["models", "models,models", "models,production", "models,history,live"])
-def test_between_takes_two_known_sides(run: Run, sides: str) -> None:
-    code, _, messages = run("drift", "--between", sides)
+def test_between_takes_two_known_sides(without_server: Run, sides: str) -> None:
+    code, _, messages = without_server("drift", "--between", sides)
     assert code == 2
     assert "--between models,live" in messages
 
@@ -174,9 +192,11 @@ def test_accepted_drift_is_silent_and_stale_entries_are_findings(run: Run, proje
         ("[[tool", "cannot be read"),
     ],
 )
-def test_an_acceptance_that_cannot_be_read_is_refused(run: Run, project: Path, text: str, problem: str) -> None:
+def test_an_acceptance_that_cannot_be_read_is_refused(
+    without_server: Run, project: Path, text: str, problem: str
+) -> None:
     (project.parent / "pyproject.toml").write_text(text)
-    code, report = run.json("drift")
+    code, report = without_server.json("drift")
     assert (code, report["error"]["type"]) == (2, "ConfigError")
     assert problem in report["error"]["message"]
 

@@ -13,28 +13,7 @@ from schema.migrate import runner
 from schema.migrate.status import database_status
 from schema.pg.connect import engine
 from schema.pg.scratch import ScratchServer
-from tests.support.history import HEAD, ROOT, Database, alembic, ini
-
-ENV = """
-import sqlalchemy as sa
-from schema.migrate.settings import run_environment
-run_environment(sa.MetaData())
-"""
-
-
-def project(folder: Path, *bodies: str, **options: object) -> Path:
-    """A project with the same env.py, whose revisions r1, r2, ... run the bodies given."""
-    (folder / "history/versions").mkdir(parents=True)
-    (folder / "history/env.py").write_text(ENV)
-    for number, body in enumerate(bodies, start=1):
-        down = f"r{number - 1}" if number > 1 else None
-        (folder / f"history/versions/r{number}.py").write_text(
-            f'"""Revision {number}."""\n\nfrom alembic import op\n\nrevision = "r{number}"\ndown_revision = {down!r}\n'
-            f"\n\ndef upgrade() -> None:\n{textwrap.indent(textwrap.dedent(body), '    ')}\n"
-            '\n\ndef downgrade() -> None:\n    raise NotImplementedError("test")\n'
-        )
-    return ini(folder, script_location=folder / "history", **options)
-
+from tests.support.history import HEAD, ROOT, Database, alembic, ini, project
 
 NOTE = (
     "op.execute(\"INSERT INTO seen SELECT '{0}', current_setting('lock_timeout'), "

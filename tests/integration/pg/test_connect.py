@@ -20,7 +20,7 @@ from schema.errors import (
     SchemaError,
     StatementTimeoutError,
 )
-from schema.pg.connect import connect, engine
+from schema.pg.connect import Connection, connect, engine
 from schema.pg.errors import translate
 from schema.pg.scratch import ScratchServer
 from schema.pg.target import Target
@@ -87,7 +87,7 @@ def test_an_engine_has_the_same_settings_and_no_transaction_yet(empty_target: Ta
 
 
 def test_a_server_that_is_starting_is_waited_for(monkeypatch: pytest.MonkeyPatch, empty_target: Target) -> None:
-    real, refused = psycopg.connect, []
+    real, refused = Connection.connect, []
 
     def starting(*arguments: Any, **keywords: Any) -> psycopg.Connection:
         if len(refused) < 2:
@@ -95,7 +95,7 @@ def test_a_server_that_is_starting_is_waited_for(monkeypatch: pytest.MonkeyPatch
             raise psycopg.OperationalError("connection failed: FATAL:  the database system is starting up")
         return real(*arguments, **keywords)
 
-    monkeypatch.setattr(psycopg, "connect", starting)
+    monkeypatch.setattr(Connection, "connect", starting)
     with connect(empty_target) as connection:
         assert setting(connection, "TimeZone") == "UTC"
     assert len(refused) == 2

@@ -84,7 +84,10 @@ def make_cluster(url: str, engine: sa.Engine) -> Cluster:
 
 @pytest.fixture
 def cluster(head_database: str) -> Iterator[Cluster]:
-    engine = sa.create_engine(head_database, hide_parameters=True, pool_size=10)
+    # What waits for a lock that it should not wait for is to fail, and not to hang.
+    engine = sa.create_engine(
+        head_database, hide_parameters=True, pool_size=10, connect_args={"options": "-c lock_timeout=15s"}
+    )
     try:
         yield make_cluster(head_database, engine)
     finally:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 
 from schema.backfill import engine as backfill
 from schema.backfill.jobs.kernel_groups import KernelGroups
+from schema.backfill.settings import Settings
 from schema.backfill.survey import verify
 from schema.errors import MoreWorkError
 from schema.identity import SessionID
@@ -49,7 +51,7 @@ def test_verification_agrees_with_what_enqueue_wrote(cluster: Any, session: Make
     with connect(Target.parse(cluster.url, "test"), autocommit=True) as connection:
         assert failing(connection) == []
         assert verify(connection, KernelGroups()).findings == []
-        assert backfill.run(connection, KernelGroups()).totals.get("groups", 0) == 0
+        assert backfill.run(opening(cluster), KernelGroups()).totals.get("groups", 0) == 0
     # Had the backfill made the groups from the kernels, it would have made the same.
     groups = (
         "SELECT session_id, role, image_id, shmem, startup_command, preopen_ports, requested_starts_at,"
@@ -59,10 +61,14 @@ def test_verification_agrees_with_what_enqueue_wrote(cluster: Any, session: Make
     )
     enqueued = cluster.rows(groups)
     make_legacy(cluster)
-    with connect(Target.parse(cluster.url, "test"), autocommit=True) as connection:
-        backfill.run(connection, KernelGroups())
+    backfill.run(opening(cluster), KernelGroups())
     assert cluster.rows(groups) == enqueued
     assert len(enqueued) == 6
+
+
+def opening(cluster: Any) -> Callable[..., Any]:
+    """Opens connections for the backfill."""
+    return partial(connect, Target.parse(cluster.url, "test"), autocommit=True)
 
 
 def make_legacy(cluster: Any) -> None:
@@ -115,13 +121,12 @@ def test_enqueues_beside_a_backfill_and_a_purge(cluster: Any, session: Make, gro
             time.sleep(0.01)
 
     def fill() -> None:
-        settings = backfill.Settings(batch_size=9)
-        with connect(target, autocommit=True) as connection:
-            while not enqueued.is_set():
-                try:
-                    backfill.run(connection, KernelGroups(), settings)
-                except MoreWorkError:
-                    continue
+        settings = Settings(batch_size=9, duty=1.0, older_wait=timedelta(milliseconds=100))
+        while not enqueued.is_set():
+            try:
+                backfill.run(opening(cluster), KernelGroups(), settings)
+            except MoreWorkError:
+                continue
 
     def guarded(work: Callable[..., None], *arguments: Any) -> threading.Thread:
         def run() -> None:
@@ -147,8 +152,8 @@ def test_enqueues_beside_a_backfill_and_a_purge(cluster: Any, session: Make, gro
     assert written
     assert sum(purged) > 0
 
+    backfill.run(opening(cluster), KernelGroups())
     with connect(target, autocommit=True) as connection:
-        backfill.run(connection, KernelGroups())
         assert failing(connection) == []
     assert cluster.count("sessions") == LEGACY - sum(purged) + len(written)
     assert cluster.count("kernels") == 3 * cluster.count("sessions")

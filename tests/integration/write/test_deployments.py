@@ -1,6 +1,7 @@
 """Deployment revisions: a stored one reads back as the very spec, numbers are given one at a time."""
 
 import threading
+import traceback
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from schema.errors import UsageError
 from schema.identity import DeploymentRevisionID, EndpointID, EnvironKey, ResourceSlotName
 from schema.spec.definition import ServiceDefinition
 from schema.spec.draft import RevisionSpec, RuntimeVariant
@@ -121,6 +123,23 @@ def test_unknown_endpoint_and_revision(cluster: Any) -> None:
             store_revision(connection, EndpointID(int=5), generate(COMPLETE))
         with pytest.raises(UnknownRevisionError, match="no deployment revision 00000000-0000-0000-0000-000000000005"):
             load_revision(connection, DeploymentRevisionID(int=5))
+
+
+def test_a_connection_in_autocommit_is_refused(cluster: Any) -> None:
+    """It would give the endpoint's lock away before the number is used, and leave a revision without its slots."""
+    autocommit = cluster.engine.execution_options(isolation_level="AUTOCOMMIT")
+    with autocommit.connect() as connection, pytest.raises(UsageError, match="a revision cannot be stored"):
+        store_revision(connection, cluster.endpoint_id, generate(COMPLETE))
+    assert cluster.count("deployment_revisions") == 0
+
+
+def test_a_refused_row_is_not_quoted(cluster: Any) -> None:
+    cluster.run("ALTER TABLE deployment_revision_environ ADD CONSTRAINT strict CHECK (length(value) < 3)")
+    generated = generate(COMPLETE | {"environ": {"TOKEN": "s3cret"}})
+    talkative = sa.create_engine(cluster.url, poolclass=sa.NullPool)
+    with talkative.connect() as connection, pytest.raises(sa.exc.IntegrityError, match='constraint "strict"') as caught:
+        store_revision(connection, cluster.endpoint_id, generated)
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_two_revisions_of_one_endpoint_at_once_get_two_numbers(cluster: Any) -> None:

@@ -1,6 +1,8 @@
 """Enqueue: the rows, the refusals, the number of statements, and two at once."""
 
+import hashlib
 import threading
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -17,6 +19,7 @@ from schema.spec.session import SessionSpec
 from schema.write.enqueue import SessionConflictError, enqueue
 
 Make = Callable[..., Any]
+BOOT_DIGEST = hashlib.sha256(b"boot").hexdigest()
 
 
 def full(cluster: Any, session: Make, group: Make, **fields: Any) -> SessionSpec:
@@ -256,6 +259,46 @@ def test_the_same_new_script_at_the_same_time(cluster: Any, session: Make, group
     assert cluster.rows("SELECT count(*), count(DISTINCT bootstrap_script_revision_id) FROM kernel_groups") == [(2, 1)]
 
 
+def test_scripts_are_stored_in_one_order_whatever_the_groups(cluster: Any, session: Make, group: Make) -> None:
+    """By digest: who waits for the first has not stored the second yet, so that two enqueues cannot deadlock."""
+    low, high = sorted(["boot", "other"], key=lambda script: hashlib.sha256(script.encode()).hexdigest())
+    spec = session(group(bootstrap_script=high), group("worker", bootstrap_script=low))
+
+    def second() -> None:
+        with cluster.engine.begin() as connection:
+            enqueue(connection, spec)
+
+    with cluster.engine.connect() as first:
+        enqueue(first, session(group(bootstrap_script=low)))
+        thread = threading.Thread(target=second)
+        thread.start()
+        wait_until_blocked(cluster)
+        enqueue(first, session(group(bootstrap_script=high)))
+        first.commit()
+    thread.join()
+    assert cluster.rows("SELECT count(*), count(DISTINCT bootstrap_script_revision_id) FROM kernel_groups") == [(4, 2)]
+
+
+def test_a_script_that_is_deleted_at_the_same_time_is_stored_again(cluster: Any, session: Make, group: Make) -> None:
+    cluster.run("INSERT INTO bootstrap_script_revisions (digest, script) VALUES (:d, 'boot')", d=BOOT_DIGEST)
+    with cluster.engine.connect() as cleaning:
+        cleaning.execute(sa.text("DELETE FROM bootstrap_script_revisions"))
+
+        def second() -> None:
+            with cluster.engine.begin() as connection:
+                enqueue(connection, session(group(bootstrap_script="boot")))
+
+        thread = threading.Thread(target=second)
+        thread.start()
+        wait_until_blocked(cluster)
+        cleaning.commit()
+    thread.join()
+    assert cluster.rows(
+        "SELECT b.script, k.bootstrap_script FROM kernels AS k JOIN kernel_groups AS g ON g.id = k.kernel_group_id"
+        " LEFT JOIN bootstrap_script_revisions AS b ON b.id = g.bootstrap_script_revision_id"
+    ) == [("boot", "boot")]
+
+
 def test_dependencies_are_locked_and_written(cluster: Any, session: Make) -> None:
     with cluster.engine.begin() as connection:
         first, second = (enqueue(connection, session()).id for _ in range(2))
@@ -267,6 +310,28 @@ def test_dependencies_are_locked_and_written(cluster: Any, session: Make) -> Non
     assert cluster.rows("SELECT session_id, depends_on FROM session_dependencies ORDER BY depends_on") == [
         (third, id_) for id_ in sorted([first, second])
     ]
+
+
+def test_a_dependency_that_is_deleted_at_the_same_time_is_named(cluster: Any, session: Make) -> None:
+    """The enqueue waits for its end before it writes anything, and is not refused by a foreign key later."""
+    with cluster.engine.begin() as connection:
+        needed = enqueue(connection, session()).id
+    found: list[str] = []
+
+    def second() -> None:
+        with cluster.engine.begin() as connection, pytest.raises(SpecError) as caught:
+            enqueue(connection, session(depends_on=(needed,)))
+        found.extend(map(str, caught.value.problems))
+
+    with cluster.engine.connect() as removing:
+        for table in ("kernels", "kernel_group_resource_slots", "kernel_groups", "sessions"):
+            removing.execute(sa.text(f"DELETE FROM {table}"))
+        thread = threading.Thread(target=second)
+        thread.start()
+        wait_until_blocked(cluster)
+        removing.commit()
+    thread.join()
+    assert found == [f"field depends_on: there is no session {needed}"]
 
 
 def test_a_connection_in_autocommit_is_refused(cluster: Any, session: Make) -> None:
@@ -283,6 +348,50 @@ def test_a_database_error_shows_no_environment_value(cluster: Any, session: Make
         enqueue(connection, session(group(environ={"TOKEN": "s3cret"})))
     assert "s3cret" not in str(caught.value)
     assert "kernel_group_environ" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "check"), [("kernel_group_environ", "length(value) < 3"), ("kernels", "environ IS NULL")]
+)
+def test_a_refused_row_is_not_quoted(cluster: Any, session: Make, group: Make, table: str, check: str) -> None:
+    """PostgreSQL's DETAIL quotes a row that a constraint refuses, whichever table holds the values."""
+    cluster.run(f"ALTER TABLE {table} ADD CONSTRAINT strict CHECK ({check})")
+    spec = session(group(environ={"TOKEN": "s3cret"}))
+    talkative = sa.create_engine(cluster.url, poolclass=sa.NullPool)
+    with talkative.connect() as connection, pytest.raises(sa.exc.IntegrityError, match='constraint "strict"') as caught:
+        enqueue(connection, spec)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "s3cret" not in shown
+    assert f'new row for relation "{table}" violates check constraint "strict"' in str(caught.value)
+    assert (caught.value.orig.sqlstate, caught.value.orig.diag.constraint_name) == ("23514", "strict")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"id": SessionID(int=7)}, "there is already a session with the id 00000000-0000-0000-0000-000000000007"),
+        (
+            {"id": SessionID(int=7), "name": "n"},
+            "there is already a session with the id 00000000-0000-0000-0000-000000000007",
+        ),
+        (
+            {"id": SessionID(int=7), "name": "n", "user_uuid": UserID(int=1)},
+            "there is already a session with the id 00000000-0000-0000-0000-000000000007 or one with the name 'n' of"
+            " user 00000000-0000-0000-0000-000000000001, which has not ended",
+        ),
+        (
+            {"name": "n", "user_uuid": UserID(int=1)},
+            "there is already a session with the name 'n' of user 00000000-0000-0000-0000-000000000001,"
+            " which has not ended",
+        ),
+    ],
+)
+def test_a_conflict_names_what_is_taken(cluster: Any, session: Make, fields: dict[str, object], message: str) -> None:
+    with cluster.engine.begin() as connection:
+        enqueue(connection, session(**fields))
+        with pytest.raises(SessionConflictError) as caught:
+            enqueue(connection, session(**fields))
+    assert caught.value.message == message
 
 
 def wait_until_blocked(cluster: Any) -> None:

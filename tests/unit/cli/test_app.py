@@ -1,5 +1,6 @@
 """The root command: start-up, help, global options and how errors end."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ import click
 import pytest
 
 from schema.cli.app import COMMANDS, cli, run
-from schema.cli.context import App, Result, pass_app
+from schema.cli.context import App, Format, Result, pass_app
 from schema.cli.lazy import LazyGroup
 from schema.errors import ExitCode, ReadOnlyError
 
@@ -31,6 +32,38 @@ def test_the_tables_of_commands_agree_with_the_commands() -> None:
             assert command is not None
             assert command.name == name, path
             assert command.get_short_help_str(limit=200) == entry.short_help, (*path, name)
+
+
+def test_the_tables_of_commands_say_which_formats_there_are() -> None:
+    """Each command's file makes a Result with the formats that its line in the table says, and no other."""
+    for path, group in every_group(cli):
+        for name, entry in group.lazy.items():
+            if isinstance(group.get_command(click.Context(group), name), LazyGroup):
+                assert entry.more_formats == (), (*path, name)
+                continue
+            source = Path(importlib.import_module(entry.module).__file__ or "").read_text()
+            made = {kind for kind in (Format.MARKDOWN, Format.GITHUB) if f" {kind}=" in source}
+            assert made == set(entry.more_formats), (*path, name)
+
+
+def test_a_format_that_a_command_lacks_is_refused_before_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    versions = tmp_path / "migrations/versions"
+    versions.mkdir(parents=True)
+    (tmp_path / "alembic.ini").write_text("[alembic]\nscript_location = migrations\n")
+    for id_, parent in (("a", None), ("b", "a"), ("c", "a")):
+        (versions / f"{id_}.py").write_text(
+            f"# Part of: NEXT_RELEASE_VERSION\nrevision = {id_!r}\ndown_revision = {parent!r}\n"
+        )
+    before = {path.name: path.read_bytes() for path in versions.iterdir()}
+    for command in (["merge"], ["rebase", "b", "--onto", "c", "--apply"], ["lineage", "freeze", "1.0"]):
+        for kind in ("github", "markdown"):
+            assert run(["--format", kind, *command]) == ExitCode.USAGE
+            assert f"has no {kind} output. Use --format text or json." in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in versions.iterdir()} == before
+    assert run(["--format", "github", "heads"]) == ExitCode.FINDINGS
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -76,6 +76,22 @@ def test_the_detail_of_a_refused_connection_is_left_out() -> None:
     assert error.message == "FATAL: no HINT: this"
 
 
+def test_the_client_library_asks_nothing() -> None:
+    error = translate(
+        psycopg.OperationalError(
+            'connection failed: connection to server at "h", port 1 failed: Connection refused\n'
+            "\tIs the server running on that host and accepting TCP/IP connections?\n"
+            'connection to server on socket "/s" failed: No such file or directory\n'
+            "\tIs the server running locally and accepting connections on that socket?"
+        )
+    )
+    assert error is not None
+    assert error.message == (
+        'connection to server at "h", port 1 failed: Connection refused '
+        'connection to server on socket "/s" failed: No such file or directory'
+    )
+
+
 def test_our_own_error_inside_a_statement_comes_through() -> None:
     ours = InvalidValueError("the environment key is bad")
     error = sa.exc.StatementError(str(ours), "INSERT ...", {"value": "s3cr3t"}, ours)

@@ -62,6 +62,8 @@ def test_every_password_arrives_as_it_is(password: str) -> None:
         f"postgresql://u:{SECRET}@h/d?bogus=1",
         f"postgresql://u:{SECRET}@h/d?sslmode=a&sslmode=b",
         f"postgresql://u:{SECRET}@h:1:2/d",
+        f"postgresql://u:{SECRET}%00@h/d",
+        f"postgresql://u:{SECRET}@h/d?host=%00",
     ],
 )
 def test_what_is_refused_is_not_repeated(url: str) -> None:
@@ -104,6 +106,8 @@ def test_the_first_that_is_given_wins(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def test_the_masked_url_reads_back() -> None:
-    target = Target.parse("postgresql://u@/d?host=/run/a b&port=1", "--url")
+    target = Target.parse("postgresql://u@/d?host=/run/a b%2B&port=1", "--url")
+    # psql reads it too: to libpq a + is no blank.
+    assert target.masked == "postgresql+psycopg://u@/d?host=/run/a%20b%2B&port=1"
     assert make_url(target.masked).query == target.url.query
     assert make_url(target.masked).drivername == module.DRIVER

@@ -1,5 +1,7 @@
 """The cases of a request and a definition, in both precedences where it matters."""
 
+import contextlib
+import time
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -211,6 +213,19 @@ def test_bad_environ_keys(key: str, precedence: Precedence) -> None:
     assert "s3cret" not in problem
 
 
+@BOTH
+def test_a_bad_key_with_a_bad_value_is_two_faults(precedence: Precedence) -> None:
+    request = COMPLETE | {"resource_slots": {"": "lots"}, "environ": {"A-B": 5}}
+    assert problems(request, None, precedence) == [
+        'request field resource_slots."": expected the name of a resource slot, found a blank one',
+        "request field resource_slots.\"\": 'lots' is not a quantity. Write a number of 0 or more, or text such as "
+        '"1.5 GiB".',
+        "request field environ.A-B: 'A-B' is no environment key: expected ^[A-Za-z_][A-Za-z0-9_]*$, at most 256 "
+        "characters",
+        "request field environ.A-B: expected text, found an integer. Put it between quotes.",
+    ]
+
+
 def test_environ_key_of_256_characters() -> None:
     assert list(generate(COMPLETE | {"environ": {"A" * 256: "x"}}).spec.environ) == ["A" * 256]
 
@@ -219,6 +234,25 @@ def test_environ_key_of_256_characters() -> None:
 @pytest.mark.parametrize("value", ['it\'s "quoted"', "two\nlines\r\n", "é 漢字 \U0001f600", "x" * 2**20])
 def test_environ_values_are_kept_as_they_are(value: str, precedence: Precedence) -> None:
     assert generate(COMPLETE | {"environ": {"A": value}}, "", precedence).spec.environ == {"A": value}
+
+
+@pytest.mark.parametrize("quote", ['"', "'", '"""', "'''"])
+def test_dots_in_values_and_comments_are_no_long_key(quote: str) -> None:
+    value = "a." * 2000 + ("" if "'" in quote else '\\"' + "b." * 50)
+    made = generate(COMPLETE, f"# {'a.' * 2000}\n[environ]\nA = {quote}{value}{quote} # it's {'b.' * 50}\nB = 'x'\n")
+    assert made.spec.environ == {"A": value.replace('\\"', '"'), "B": "x"}
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", '"', '\\"', "'", ".", "a.", '"."', "'''", '"""', "a.'", "#.\n", "a .b = 1\n", "\\n"]
+)
+def test_a_file_of_one_megabyte_takes_no_minute(unit: str) -> None:
+    data = (unit * (1024**2 // len(unit))).encode()
+    started = time.process_time()
+    for text in (data, b'[environ]\nA = "' + data[:-20] + b'"'):
+        with contextlib.suppress(InvalidValueError):
+            ServiceDefinition.parse(text)
+    assert time.process_time() - started < 10
 
 
 def test_a_definition_with_a_value_of_one_megabyte() -> None:
@@ -398,6 +432,8 @@ def test_cluster_modes_are_the_models() -> None:
         (b"A = " + b"9" * 5000, "out of range"),
         (b"A = " + b"[" * 100_000, "nested too deeply"),
         (b"#" * (10 * 1024**2), "larger than 4194304 bytes"),
+        (b"a." * 100_000 + b"a = 1", "a key has more than 32 parts"),
+        (b"[vllm]\nx = {" + b"'a' . \"b\" ." * 50_000 + b" a = 1}", "a key has more than 32 parts"),
     ],
 )  # fmt: skip
 def test_files_that_are_no_definition(data: bytes, message: str) -> None:

@@ -1,6 +1,7 @@
 """A session's JSON: what is accepted, and every fault with its field."""
 
 import json
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -52,7 +53,7 @@ def test_a_full_session() -> None:
 
 def test_two_groups_of_one_role_are_refused() -> None:
     assert problems({"groups": [GROUP, {**GROUP, "role": "sub"}, GROUP]}) == [
-        "field session: expected one group per role, found more of 'main'"
+        "field groups: expected one group per role, found more of 'main'"
     ]
 
 
@@ -73,10 +74,38 @@ def test_every_fault_is_named_and_no_environment_value_shown() -> None:
     assert not any("s3cret" in problem for problem in found)
 
 
+def test_faults_between_fields_are_named_beside_the_others() -> None:
+    fitting = {"shmem": "4g", "resource_slots": {"mem": "4g"}}
+    assert problems({"id": ID, "depends_on": [ID], "groups": [GROUP | fitting, GROUP | {"replicas": 0}]}) == [
+        "field depends_on: expected other sessions, found the session itself",
+        "field groups.0.shmem: shmem of 4294967296 bytes is not below mem, 4294967296 bytes: expected a part of it",
+        "field groups.1.replicas: expected a whole number from 1 to 100000, found 0",
+        "field groups: expected one group per role, found more of 'main'",
+    ]
+
+
+def test_many_groups_are_compared_in_no_time() -> None:
+    groups = tuple(GroupSpec(**GROUP | {"role": f"r{n}"}) for n in range(20_000))
+    started = time.process_time()
+    assert len(SessionSpec(groups=groups).groups) == 20_000
+    # Each role with every other, it took nine seconds.
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("moment", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
+def test_a_time_that_no_reader_could_read_back(moment: str) -> None:
+    assert problems({"requested_starts_at": moment, "groups": [GROUP]}) == [
+        "field requested_starts_at: expected a time of the years 1 to 9999 in UTC"
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"shmem": "4g", "resource_slots": {"mem": "4g"}}, "groups.0: shmem of 4294967296 bytes is not below mem"),
+        (
+            {"shmem": "4g", "resource_slots": {"mem": "4g"}},
+            "groups.0.shmem: shmem of 4294967296 bytes is not below mem",
+        ),
         ({"role": "seventeen-letters"}, "groups.0.role: expected at most 16 characters, found 17"),
         ({"image": "a/b\n/c:d"}, "expected a canonical name registry/project/name:tag, found 'a/b\\n/c:d'"),
         ({"startup_command": "a\0b"}, "expected text without a NUL character"),
@@ -94,8 +123,10 @@ def test_shmem_below_mem_and_without_mem() -> None:
 
 
 def test_sessions_that_cannot_be() -> None:
-    assert problems({"groups": []}) == ["field session: expected at least one group"]
-    assert "the session itself" in problems({"id": ID, "depends_on": [ID], "groups": [GROUP]})[0]
+    assert problems({"groups": []}) == ["field groups: expected at least one group"]
+    assert problems({"id": ID, "depends_on": [ID], "groups": [GROUP]}) == [
+        "field depends_on: expected other sessions, found the session itself"
+    ]
     many = [GROUP | {"replicas": 100_000}, GROUP | {"role": "sub"}]
     assert "expected at most 100000 kernels, found 100001" in problems({"groups": many})[0]
 
