@@ -2,10 +2,15 @@
 
 import click
 
+from schema.cli.context import Format
 from schema.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "run": Lazy("schema.cli.review.run", "Run revisions on a scratch server and say what a DBA must know."),
+    "run": Lazy(
+        "schema.cli.review.run",
+        "Run revisions on a scratch server and say what a DBA must know.",
+        (Format.MARKDOWN, Format.GITHUB),
+    ),
     "stats": Lazy("schema.cli.review.stats", "Save the sizes of production's tables for later reviews."),
 }
 
