@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from schema.errors import ConfigError, RevisionError, SchemaError
 from schema.migrate.project import Project, Revision
-from schema.migrate.runner import downgrade, upgrade
+from schema.migrate.runner import Options, downgrade, upgrade
 from schema.pg.catalog import Snapshot, read_snapshot
 from schema.pg.connect import connect
 from schema.pg.target import Target
@@ -392,9 +392,9 @@ class Bench:
         try:
             with _bounded(self), tracer.observing(), redirect_stdout(sys.stderr):
                 if down_to is None:
-                    upgrade(self.project, self.target, revision.id)
+                    upgrade(self.project, self.target, revision.id, options=Options(yes=True))
                 else:
-                    downgrade(self.project, self.target, down_to)
+                    downgrade(self.project, self.target, down_to, options=Options(yes=True))
         except SchemaError as error:
             if isinstance(error.__cause__, EOFError):
                 return "it reads standard input, which is closed"
