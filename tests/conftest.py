@@ -6,6 +6,7 @@ starts them all, once, and the workers share them.
 """
 
 import os
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -63,6 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
         # What the person's shell says about their own databases is nothing to the tests.
         if name.startswith("PG") or name in ("SCHEMACTL_URL", "DATABASE_URL", "SCHEMACTL_STATE_DIR", "ALEMBIC_CONFIG"):
             del os.environ[name]
+    # Tests edit a revision and run it again within the second that a cached bytecode file would take for the same.
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    sys.dont_write_bytecode = True
     config.stash[STACK] = ExitStack()
     given: dict[str, dict[str, Any]] = getattr(config, "workerinput", {}).get("servers", {})
     config.stash[SERVERS] = {

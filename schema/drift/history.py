@@ -12,7 +12,7 @@ from schema.drift.capture import redirected
 from schema.drift.workshop import Workshop
 from schema.errors import ConfigError, RevisionError, SchemaError
 from schema.migrate.project import Project
-from schema.migrate.runner import Step, upgrade
+from schema.migrate.runner import Options, Step, upgrade
 from schema.pg.catalog import Key, Kind, Snapshot, read_snapshot
 from schema.pg.catalog.store import dump_snapshot, load_snapshot
 from schema.pg.connect import connect
@@ -77,7 +77,7 @@ def _run(project: Project, target: Target, schemas: Collection[str], touched: di
             objects[0] = after
 
         try:
-            upgrade(project, target, "heads", on_step=note)
+            upgrade(project, target, "heads", options=Options(yes=True), on_step=note)
         except (RevisionError, ConfigError):
             raise
         except SchemaError as error:
