@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,7 @@ def _run(app: App, *, dry_run: bool, full_speed: bool, metrics: Path | None, **o
     job = KernelGroups()
     settings = _settings(full_speed, **options)
     where = target(app)
-    with _connected(app, where) as connection:
+    with _connect(where) as connection:
         before = None if dry_run else report.progress(connection, job)
         done = before.done if before is not None and before.finished_at is None else 0
         expected = partition.estimate(connection, job.parent)
@@ -119,11 +120,7 @@ def _run(app: App, *, dry_run: bool, full_speed: bool, metrics: Path | None, **o
     if dry_run:
         app.finish(outcome_result(rehearsed))
 
-    def connect(*, primary: bool = False) -> "Connection[tuple[Any, ...]]":
-        from schema.pg.connect import connect
-
-        return connect(where, application_name="schemactl backfill", autocommit=True, primary=primary)
-
+    connect = partial(_connect, where)
     observe = _metrics_writer(app, metrics) if metrics is not None else lambda _: None
     with progress(app, "Backfilling", expected, completed=done) as advance, _interruptible(app) as stop:
         outcome = engine.run(connect, job, settings, stop=stop, advance=advance, notify=app.status, observe=observe)
@@ -231,7 +228,7 @@ def plan(app: App) -> None:
     from schema.pg.errors import translate
 
     job, settings = KernelGroups(), Settings()
-    with _connected(app) as connection:
+    with _connect(target(app), primary=False) as connection:
         found = _look(app, connection, survey.plan, "Planning")
         parts = partition.cut(connection, job.parent, chunk_size=settings.chunk_size, workers=settings.workers)
         sample = failure = None
@@ -254,7 +251,7 @@ def verify(app: App) -> None:
     from schema.backfill import report, survey
     from schema.backfill.jobs.kernel_groups import KernelGroups
 
-    with _connected(app) as connection:
+    with _connect(target(app), primary=False) as connection:
         found = _look(app, connection, survey.verify, "Verifying")
         rejects = sum(report.reject_counts(connection, KernelGroups().name).values())
     code = ExitCode.REJECTS if rejects else ExitCode.OK
@@ -285,7 +282,7 @@ def status(app: App, metrics: Path | None) -> None:
     from schema.backfill import report
     from schema.backfill.jobs.kernel_groups import KernelGroups
 
-    with _connected(app) as connection:
+    with _connect(target(app), primary=False) as connection:
         found = report.progress(connection, KernelGroups())
     if metrics is not None and found is not None:
         from schema.backfill.metrics import write
@@ -321,7 +318,7 @@ def rejects(app: App, show_values: bool, limit: int) -> None:
     from schema.backfill.jobs.kernel_groups import KernelGroups
 
     job = KernelGroups()
-    with _connected(app) as connection:
+    with _connect(target(app), primary=False) as connection:
         counts = report.reject_counts(connection, job.name)
         rows = report.rejects(connection, job.name, show_values=show_values, limit=limit)
     listed = [
@@ -348,12 +345,11 @@ def rejects(app: App, show_values: bool, limit: int) -> None:
     app.finish(Result({"rejects": total, "by_field": dict(counts), "listed": listed}, "\n".join(lines)))
 
 
-@contextmanager
-def _connected(app: App, where: "Target | None" = None) -> "Iterator[Connection[tuple[Any, ...]]]":
+def _connect(where: "Target", *, primary: bool = True) -> "Connection[tuple[Any, ...]]":
+    """Connect; to a server that takes writes, unless `primary` is False."""
     from schema.pg.connect import connect
 
-    with connect(where or target(app), application_name="schemactl backfill", autocommit=True) as connection:
-        yield connection
+    return connect(where, application_name="schemactl backfill", autocommit=True, primary=primary)
 
 
 def _look(app: App, connection: "Connection[tuple[Any, ...]]", look: "Callable[..., Survey]", doing: str) -> "Survey":
@@ -371,7 +367,7 @@ def _steer(app: App, desired: str, message: str) -> None:
     from schema.backfill.jobs.kernel_groups import KernelGroups
     from schema.models.status import RunState
 
-    with _connected(app) as connection:
+    with _connect(target(app)) as connection:
         run = ledger.steer(connection, KernelGroups().name, RunState(desired))
     if run is None:
         raise SchemaError("no backfill is active", hint="`schemactl backfill` begins one.")

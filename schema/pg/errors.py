@@ -46,6 +46,7 @@ _REFUSALS: tuple[tuple[str, type[DatabaseError], str | None], ...] = (
         DatabaseUnreachableError,
         "The server has no connection left; try again later.",
     ),
+    (r"session is read-only", DatabaseUnreachableError, ReadOnlyError.default_hint),
     (r"the database system is", DatabaseUnreachableError, "Wait until the server is up, then run the command again."),
 )
 

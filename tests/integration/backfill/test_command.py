@@ -1,14 +1,18 @@
 """`schemactl backfill`: exit codes, JSON, and what is said when it cannot work."""
 
 import json
+import threading
 
 import pytest
 from psycopg import sql
 
 from schema.cli import run
 from schema.cli.options import Duration
+from tests.support.backfill import until
 
 SECRET = "hunter2"
+
+BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
 
 
 @pytest.fixture
@@ -263,27 +267,47 @@ def test_read_only(schemactl, cluster, legacy):
     assert schemactl("status")[0] == 0
 
 
-def test_missing_privilege_loses_nothing(schemactl, cluster, legacy):
+def test_missing_privilege_loses_nothing(schemactl, cluster, legacy, operator):
     """The batch fails in the middle: the grant to link is missing. Once it is there, the same command goes on."""
-    role = f"role_{cluster.connection.info.dbname}"
-    name = sql.Identifier(role)
-    cluster.connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
-    try:
-        cluster.connection.execute(sql.SQL("GRANT ALL ON ALL TABLES IN SCHEMA public TO {}").format(name))
-        cluster.connection.execute(sql.SQL("REVOKE UPDATE ON kernels FROM {}").format(name))
-        cluster.connection.execute(sql.SQL("GRANT pg_monitor TO {}").format(name))
-        url = cluster.url.replace("postgres@", f"{role}@")
-        code, _, err = schemactl(url=url, format_="text")
-        assert code == 1
-        assert "permission denied for table kernels" in err
-        assert cluster.groups(legacy[0]) == []
-        status = schemactl("status")[1]["backfill"]
-        assert (status["state"], status["last_error"]) == (
-            "running",
-            "PostgreSQL says: permission denied for table kernels (SQLSTATE 42501)",
-        )
-        cluster.connection.execute(sql.SQL("GRANT UPDATE ON kernels TO {}").format(name))
-        assert schemactl(url=url)[0] == 5
-    finally:
-        cluster.connection.execute(sql.SQL("DROP OWNED BY {}").format(name))
-        cluster.connection.execute(sql.SQL("DROP ROLE {}").format(name))
+    operator.change("REVOKE UPDATE ON kernels FROM {}")
+    code, _, err = schemactl(url=operator.url, format_="text")
+    assert code == 1
+    assert "permission denied for table kernels" in err
+    assert cluster.groups(legacy[0]) == []
+    status = schemactl("status")[1]["backfill"]
+    assert (status["state"], status["last_error"]) == (
+        "running",
+        "PostgreSQL says: permission denied for table kernels (SQLSTATE 42501)",
+    )
+    operator.change("GRANT UPDATE ON kernels TO {}")
+    assert schemactl(url=operator.url)[0] == 5
+
+
+def test_grant_revoked_mid_run(schemactl, cluster, connect, operator):
+    """The run ends at once and sets nothing aside; with the grant back the same command ends it."""
+    made = sorted(cluster.session() for _ in range(12))
+    for session in made:
+        cluster.kernel(session, environ=["A=1"])
+    application = connect()
+    application.execute("BEGIN")
+    application.execute("SELECT FROM kernels WHERE session_id = %s FOR UPDATE", (made[7],))
+
+    def revoke():
+        until(lambda: cluster.connection.execute(BLOCKED, (application.info.backend_pid,)).fetchone()[0])
+        operator.change("REVOKE INSERT ON kernel_group_environ FROM {}")
+        application.execute("COMMIT")
+
+    revoker = threading.Thread(target=revoke)
+    revoker.start()
+    code, data, err = schemactl("--batch-size", "2", "--duty", "100", url=operator.url)
+    revoker.join()
+    said = "PostgreSQL says: permission denied for table kernel_group_environ (SQLSTATE 42501)"
+    assert (code, data["error"]["type"], data["error"]["message"]) == (1, "PrivilegeError", said)
+    assert "docs/privileges.md lists what each command needs." in err
+    status = schemactl("status")[1]["backfill"]
+    assert (status["done"], status["state"], status["workers"], status["last_error"]) == (6, "running", [], said)
+    assert schemactl("rejects")[1]["rejects"] == 0
+    operator.change("GRANT INSERT ON kernel_group_environ TO {}")
+    code, data, _ = schemactl(url=operator.url)
+    assert (code, data["sessions"], data["totals"]["linked"]) == (0, 6, 12)
+    assert cluster.failures() == []

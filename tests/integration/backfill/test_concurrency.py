@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 import psycopg
 import pytest
 
-from schema.backfill import claims, ledger, rehearsal
+from schema.backfill import claims, ledger, rehearsal, survey
 from schema.backfill.jobs.kernel_groups import KernelGroups
 from schema.backfill.settings import Settings
 from schema.errors import ExitCode, MoreWorkError
@@ -269,6 +269,61 @@ def test_another_host_joins_the_run(cluster, application, backfill):
     assert {(outcome.end, outcome.totals["linked"]) for outcome in outcomes} == {("complete", 4)}
     assert sorted(outcome.parents for outcome in outcomes) == [2, 2]
     assert cluster.connection.execute("SELECT count(*) FROM backfill_runs").fetchone() == (1,)
+
+
+class Chased(KernelGroups):
+    """The job, beside a writer that adds more sessions than each of its statements takes; their ids grow."""
+
+    def __init__(self, cluster, *, grouped):
+        self.cluster, self.grouped, self.added = cluster, grouped, []
+
+    def write(self, connection, run_id, keys):
+        self.add(len(keys) + 1)
+        return super().write(connection, run_id, keys)
+
+    def verify(self, connection, keys):
+        self.add(len(keys) + 1)
+        return super().verify(connection, keys)
+
+    def add(self, count):
+        for _ in range(count):
+            session = self.cluster.session()
+            group = self.cluster.group(session) if self.grouped else None
+            self.cluster.kernel(session, kernel_group_id=group)
+            self.added.append(session)
+        assert len(self.added) < 1000, "the run goes after what is written while it runs, and never ends"
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_writer_that_is_faster_than_the_batches_is_not_chased(cluster, grouped):
+    """Each phase ends at what there was when it came to the open range; the next phase has what came behind."""
+    before = [cluster.session() for _ in range(8)]
+    for session in before:
+        cluster.kernel(session)
+    job = Chased(cluster, grouped=grouped)
+    swept = []
+
+    def notify(message):
+        if message.startswith("Sweeping"):
+            swept.extend(job.added)
+
+    outcome = cluster.run(job, batch_size=4, watch={"notify": notify})
+    assert (outcome.end, outcome.totals["sessions"]) == ("complete", 8)
+    unlinked = cluster.connection.execute("SELECT session_id FROM kernels WHERE kernel_group_id IS NULL").fetchall()
+    assert len(swept) >= 10
+    assert not {session for (session,) in unlinked} & {*before, *swept}
+    assert cluster.run().end == "complete"
+    assert cluster.failures() == []
+
+
+def test_dry_run_and_survey_chase_no_writer(cluster, connect, monkeypatch):
+    monkeypatch.setattr(survey, "RANGE_SIZE", 4)
+    for _ in range(8):
+        cluster.kernel(cluster.session())
+    job = Chased(cluster, grouped=False)
+    assert rehearsal.dry_run(connect(), job, Settings(batch_size=4)).parents == 8
+    assert len(job.added) == 10
+    assert survey.verify(connect(), job).counts["sessions"] == 18
 
 
 def test_two_begin_at_once(cluster, connect):

@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import psycopg
@@ -14,6 +15,7 @@ import pytest
 
 from schema.backfill import claims, engine, ledger, report
 from schema.backfill.jobs.kernel_groups import KernelGroups
+from schema.backfill.settings import Settings
 from schema.backfill.stop import Stop
 from schema.backfill.worker import CircuitOpenError
 from schema.errors import ExitCode
@@ -60,7 +62,7 @@ def test_commit_of_unknown_outcome_is_settled_by_the_cursor(cluster, server, com
     with proxied(server, cut_at=2, committed=committed) as (host, cuts):
         dbname = cluster.connection.info.dbname
 
-        def connect(*, primary=False):
+        def connect():
             return psycopg.connect(
                 host=host, port=server.port, user=server.user, dbname=dbname, autocommit=True, prepare_threshold=None
             )
@@ -177,19 +179,6 @@ def test_circuit_opens_when_everything_is_poison(cluster):
     assert caught.value.exit_code == ExitCode.FAILED
     assert sum(report.reject_counts(cluster.connection, "kernel_groups").values()) == 50
     assert ledger.latest(cluster.connection, "kernel_groups").state == "running"
-
-
-def test_revoked_grant_aborts_and_sets_nothing_aside(cluster):
-    sessions(cluster, 60)
-
-    def spoil(connection, call, keys):
-        raise psycopg.errors.InsufficientPrivilege("permission denied for table kernels")
-
-    job = Spoiled(spoil)
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        cluster.run(job)
-    assert job.sizes == [60]
-    assert report.reject_counts(cluster.connection, "kernel_groups") == {}
 
 
 def test_batch_that_takes_too_long_is_halved(cluster):
@@ -349,18 +338,49 @@ def test_abort_cancels_the_batch_at_hand(cluster):
     assert (chunk.state, chunk.owner) == ("pending", None)
 
 
-def test_rests_and_size_are_the_operators(cluster):
-    """A worker at a quarter of its time rests three times as long as it works."""
-    sessions(cluster, 6)
+@pytest.mark.parametrize(("settings", "rests"), [({}, 1.0), ({"duty": 0.25}, 3.0)])
+def test_worker_rests_in_proportion_to_its_work(cluster, settings, rests):
+    """By default as long as it works; at a quarter of its time three times as long."""
+    sessions(cluster, 12)
+    spans = []
 
-    def spoil(connection, call, keys):
-        connection.execute("SELECT pg_sleep(0.05)")
+    class Job(KernelGroups):
+        def write(self, connection, run_id, keys):
+            began = time.monotonic()
+            connection.execute("SELECT pg_sleep(0.05)")
+            written = super().write(connection, run_id, keys)
+            spans.append((began, time.monotonic()))
+            return written
 
-    started = time.monotonic()
-    outcome = cluster.run(Spoiled(spoil), batch_size=2, duty=0.25)
-    assert outcome.end == "complete"
-    # Three batches of 50 ms, of which the last, that finds nothing more, needs no rest.
-    assert time.monotonic() - started > 3 * 0.05 * 4
+    outcome = cluster.run(Job(), batch_size=2, **{"duty": Settings().duty, **settings})
+    assert (outcome.end, len(spans)) == ("complete", 6)
+    worked = sum(end - begin for begin, end in spans[:-1])
+    rested = sum(begin - end for (_, end), (begin, _) in pairwise(spans))
+    # What a batch does beside its write is work too, but falls between the spans.
+    assert rests * worked <= rested <= (rests + 1) * worked
+
+
+def test_server_without_a_free_connection(cluster, operator):
+    """The role's only other connection is the run's own: its worker tries until there is one."""
+    sessions(cluster, 4)
+    operator.change("ALTER ROLE {} CONNECTION LIMIT 2")
+    occupant = operator.connect()
+    refused = []
+
+    def connect():
+        try:
+            return operator.connect()
+        except psycopg.OperationalError as error:
+            refused.append(str(error))
+            if len(refused) == 2:
+                occupant.close()
+            raise
+
+    object.__setattr__(cluster, "connect", connect)
+    outcome = cluster.run()
+    assert (outcome.end, outcome.totals["linked"], cluster.failures()) == ("complete", 4, [])
+    assert len(refused) >= 2
+    assert all("too many connections for role" in text for text in refused)
 
 
 def test_new_tables_get_statistics(cluster, monkeypatch):

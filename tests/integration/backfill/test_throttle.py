@@ -1,12 +1,8 @@
-"""What holds a backfill: each signal on a real server, a standby that lags, and one that disappears."""
+"""What holds a backfill: each signal on a real server, but for those of standbys, see test_replication."""
 
 import os
-import shutil
 import tempfile
 import threading
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,24 +13,13 @@ from psycopg import sql
 from schema.backfill import claims, ledger
 from schema.backfill.jobs.kernel_groups import KernelGroups
 from schema.backfill.stop import End, Stop
-from schema.backfill.throttle.monitor import LIMITS, Monitor
+from schema.backfill.throttle.monitor import Monitor
 from schema.errors import UsageError
 from schema.models.status import RunState
-from schema.pg.connect import connect
 from schema.pg.scratch import ScratchServer
-from schema.pg.target import Target
-from tests.support.backfill import until
+from tests.support.backfill import holds, only, until
 
 JOB = KernelGroups()
-
-
-def only(name, limit=None):
-    """Limits that leave one signal, with a limit of its own."""
-    return {**dict.fromkeys(LIMITS), name: LIMITS[name].limit if limit is None else limit}
-
-
-def holds(connection, name, limit=None):
-    return [str(hold) for hold in Monitor(JOB, only(name, limit)).poll(connection)]
 
 
 def test_a_quiet_server_holds_nothing(cluster):
@@ -193,94 +178,6 @@ def test_pause_reaches_a_run_that_is_held(cluster):
 
     outcome = cluster.run(limits=only("oldest_xmin", -1), watch={"notify": pause})
     assert (len(paused), outcome.end, outcome.totals) == (1, "paused", {})
-
-
-@dataclass
-class Replicated:
-    """A primary, and a folder with its standby's data."""
-
-    primary: ScratchServer
-    folder: Path
-
-    def start_standby(self) -> None:
-        self.primary.installation.start(self.folder, {"hot_standby": "on", "fsync": "off"}, socket=self.folder)
-
-    def stop_standby(self) -> None:
-        self.primary.installation.stop(self.folder, mode="immediate")
-
-    def standby(self) -> psycopg.Connection:
-        return psycopg.connect(
-            host=str(self.folder), port=self.primary.port, user="postgres", dbname="postgres", autocommit=True
-        )
-
-    def connection(self) -> psycopg.Connection:
-        return psycopg.connect(
-            host=self.primary.host, port=self.primary.port, user="postgres", dbname="postgres", autocommit=True
-        )
-
-
-@pytest.fixture
-def replicated(server) -> Iterator[Replicated]:
-    with ScratchServer(
-        server.bindir, settings={"wal_level": "replica", "wal_receiver_status_interval": "1"}
-    ) as primary:
-        folder = Path(tempfile.mkdtemp(prefix="standby-", dir="/tmp"))
-        try:
-            primary.installation.own(folder)
-            done = primary.installation.run(
-                "pg_basebackup",
-                *("-D", str(folder / "data"), "-R", "-h", primary.host, "-p", str(primary.port), "-U", "postgres"),
-                *("-c", "fast", "--no-sync"),
-                folder=folder,
-            )
-            assert done.returncode == 0, done.stdout
-            made = Replicated(primary, folder)
-            made.start_standby()
-            try:
-                yield made
-            finally:
-                if (folder / "data/postmaster.pid").exists():
-                    made.stop_standby()
-        finally:
-            shutil.rmtree(folder)
-
-
-def test_standby_that_lags_and_one_that_disappears(replicated):
-    with replicated.connection() as primary, replicated.standby() as standby:
-        until(lambda: primary.execute("SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'").fetchone())
-        until(lambda: not holds(primary, "replication_lag_bytes", 1000))
-        standby.execute("SELECT pg_wal_replay_pause()")
-        primary.execute("CREATE TABLE t AS SELECT generate_series(1, 20000)")
-        [said] = until(lambda: holds(primary, "replication_lag_bytes", 100_000))
-        assert said.startswith("replication_lag_bytes: ")
-        assert said.endswith(" MiB, the limit is 0.1 MiB")
-        standby.execute("SELECT pg_wal_replay_resume()")
-        until(lambda: not holds(primary, "replication_lag_bytes", 100_000))
-        # The time that the standby took is known once it has replayed something that was late.
-        standby.execute("SELECT pg_wal_replay_pause()")
-        primary.execute("CREATE TABLE u AS SELECT generate_series(1, 1000)")
-        time.sleep(0.3)
-        standby.execute("SELECT pg_wal_replay_resume()")
-        until(lambda: primary.execute("SELECT max(replay_lag) > '0.2 s' FROM pg_stat_replication").fetchone()[0])
-        standby.execute("SELECT pg_wal_replay_pause()")
-        primary.execute("CREATE TABLE v AS SELECT generate_series(1, 1000)")
-        assert until(lambda: holds(primary, "replication_lag", 0.1))[0].startswith("replication_lag: ")
-        blind = replicated.connection()
-        blind.execute("CREATE ROLE blind; SET ROLE blind")
-        assert holds(blind, "replication_lag_bytes") == [
-            "replication_lag_bytes: it cannot be read: the role may not see standbys; grant it pg_monitor"
-        ]
-        blind.close()
-    # What a worker does after 25006: of several hosts it takes the one that accepts writes.
-    hosts, ports = f"{replicated.folder},{replicated.primary.host}", f"{replicated.primary.port}," * 2
-    both = Target.parse(f"postgresql://postgres@/postgres?host={hosts}&port={ports[:-1]}", "the test")
-    with connect(both) as first, connect(both, primary=True) as second:
-        assert first.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
-        assert second.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
-    replicated.stop_standby()
-    with replicated.connection() as primary:
-        until(lambda: not primary.execute("SELECT FROM pg_stat_replication").fetchall())
-        assert holds(primary, "replication_lag_bytes", 0) == holds(primary, "replication_lag", 0) == []
 
 
 def test_archive_queue(server):
