@@ -5,7 +5,7 @@ The engine knows no job's tables. A call joins the job's active run, on whatever
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -45,6 +45,8 @@ class Outcome:
     seconds: float
     phases: Mapping[str, float] = field(default_factory=dict)
     """Seconds of each phase that this call worked in, waits at its end included."""
+    holds: Sequence[Hold] = ()
+    """What held the call when it ended with work left."""
 
 
 def run(
@@ -102,7 +104,8 @@ def run(
     ended = time.monotonic()
     begun = [*shared.phases.items(), ("", ended)]
     phases = {name: after - at for (name, at), (_, after) in pairwise(begun)}
-    return Outcome(end, closed, totals, parents, ended - started, phases)
+    holds = shared.holds if closed.finished_at is None else ()
+    return Outcome(end, closed, totals, parents, ended - started, phases, holds)
 
 
 def join(connection: Connection[Row], job: Job, settings: Settings) -> ledger.Run:

@@ -1,5 +1,6 @@
 """`schemactl backfill` and its subcommands."""
 
+import math
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from schema.backfill.settings import Settings
     from schema.backfill.stop import Stop
     from schema.backfill.survey import Survey
+    from schema.backfill.throttle.signal import Unit
     from schema.pg.target import Target
 
 
@@ -147,8 +149,6 @@ def _settings(full_speed: bool, **options: Any) -> "Settings":
 
 def _limit(text: str) -> tuple[str, float | None]:
     from schema.backfill.throttle.monitor import LIMITS
-    from schema.backfill.throttle.signal import Unit
-    from schema.quantity import parse_byte_size
 
     name, separator, value = text.partition("=")
     if not separator or name not in LIMITS:
@@ -159,13 +159,26 @@ def _limit(text: str) -> tuple[str, float | None]:
         return name, None
     unit = LIMITS[name].unit
     try:
-        if unit in (Unit.BYTES, Unit.BYTES_PER_SECOND):
-            return name, float(parse_byte_size(value))
-        return name, Duration().convert(value, None, None).total_seconds() if unit is Unit.SECONDS else float(value)
+        return name, _amount(value, unit)
     except (ValueError, click.BadParameter) as error:
         raise UsageError(
-            f"--limit {text!r} cannot be read", hint=f"{name} is counted in {unit}; `off` ignores it."
+            f"--limit {text!r} cannot be read",
+            hint=f"{name} is counted in {unit}, from 0 on; `off` takes no notice of it.",
         ) from error
+
+
+def _amount(text: str, unit: "Unit") -> float:
+    from schema.backfill.throttle.signal import Unit
+    from schema.quantity import parse_byte_size
+
+    if unit in (Unit.BYTES, Unit.BYTES_PER_SECOND):
+        return float(parse_byte_size(text))
+    if unit is Unit.SECONDS:
+        return Duration().convert(text, None, None).total_seconds()
+    amount = float(text)
+    if not 0 <= amount < math.inf:
+        raise ValueError(text)
+    return amount
 
 
 @contextmanager
@@ -284,13 +297,17 @@ def status(app: App, metrics: Path | None) -> None:
 
     with _connect(target(app), primary=False) as connection:
         found = report.progress(connection, KernelGroups())
-    if metrics is not None and found is not None:
+    if metrics is not None and found is None:
+        app.status(f"No backfill has been run, so {metrics} is not written.")
+    elif metrics is not None and found is not None:
         from schema.backfill.metrics import write
 
         try:
             write(metrics, found)
         except OSError as error:
-            raise SchemaError(f"{metrics} cannot be written: {error.strerror}") from error
+            raise SchemaError(
+                f"{metrics} cannot be written: {error.strerror}", hint="Name a file in a folder that is yours to write."
+            ) from error
     app.finish(Result(data={"backfill": progress_data(found)}, text=progress_text(found)))
 
 

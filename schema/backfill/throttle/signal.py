@@ -17,7 +17,7 @@ class Unit(StrEnum):
     SECONDS = "seconds"
     BYTES_PER_SECOND = "bytes per second"
     FILES = "files"
-    RATIO = "ratio"
+    RATIO = "dead rows per live one"
     TRANSACTIONS = "transactions"
     TABLES = "tables"
 

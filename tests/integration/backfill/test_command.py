@@ -226,6 +226,15 @@ def test_rejects_limit(schemactl, cluster):
         (("--max-time", "soon"), "no time span"),
         (("--limit", "moon=1"), "names no signal"),
         (("--limit", "replication_lag=soon"), "cannot be read"),
+        (("--limit", "replication_lag_bytes=1e9"), "replication_lag_bytes is counted in bytes, from 0 on"),
+        (("--limit", "dead_rows=nan"), "dead_rows is counted in dead rows per live one, from 0 on"),
+        (("--limit", "vacuum=-1"), "cannot be read"),
+        (("--limit", "vacuum=inf"), "cannot be read"),
+        (("--max-time", "nan"), "no time span"),
+        (("--wait", "-1"), "no time span"),
+        (("--batch-size", "1e9"), "not a valid integer"),
+        (("--workers", "0"), "not in the range"),
+        (("--duty", "0"), "not in the range"),
         (("--workers", "2", "status"), "--workers belongs to a run"),
         (("unknown",), "No such command"),
     ],
@@ -247,6 +256,44 @@ def test_database_without_the_tables(schemactl, empty_database):
     code, _, err = schemactl(url=empty_database, format_="text")
     assert code == 1
     assert "schemactl upgrade" in err
+
+
+def test_database_in_the_middle_of_the_history(schemactl, cluster):
+    """Before the ledger's revision: told what to do by each command, and nothing breaks off with a traceback."""
+    cluster.connection.execute("DROP TABLE backfill_rejects, backfill_chunks, backfill_runs")
+    for words in ((), ("--dry-run",), ("pause",), ("resume",), ("verify",), ("rejects",), ("plan",)):
+        code, _, err = schemactl(*words, format_="text")
+        assert (words, code) == (words, 1)
+        assert "run `schemactl upgrade` first" in err
+    assert schemactl("status", format_="text")[:2] == (0, "No backfill has been run.\n")
+
+
+def test_run_that_is_held_to_its_end_says_by_what(schemactl, cluster, operator):
+    """By a role that may not see everything, and with -q nothing else would say it."""
+    cluster.kernel(cluster.session())
+    operator.change("REVOKE pg_monitor FROM {}")
+    said = "oldest_xmin: it cannot be read: the role may not see other sessions' snapshots; grant it pg_monitor"
+    assert schemactl("--max-time", "0", "--batch-size", "1")[0] == 4
+    code, data, _ = schemactl("--max-time", "0", url=operator.url)
+    assert (code, data["sessions"], data["held"]) == (4, 0, [said])
+    _, text, err = schemactl("--max-time", "0", url=operator.url, format_="text")
+    assert f"Held by {said}.\n`schemactl backfill` goes on from there.\n" in text
+    assert f"Held by {said}\n" in err
+
+
+def test_metrics_that_cannot_be_written(schemactl, cluster, legacy):
+    file = "/proc/nowhere/backfill.prom"
+    code, _, err = schemactl("status", "--metrics", file, format_="text")
+    assert (code, f"No backfill has been run, so {file} is not written." in err) == (0, True)
+    # A run goes on, and says it once.
+    code, _, err = schemactl("--metrics", file, format_="text")
+    assert (code, err.count(f"The metrics cannot be written to {file}: No such file or directory")) == (5, 1)
+    code, _, err = schemactl("status", "--metrics", file, format_="text")
+    assert (code, err) == (
+        1,
+        f"{err.splitlines()[0]}\nError: {file} cannot be written: No such file or directory. "
+        "Name a file in a folder that is yours to write.\n",
+    )
 
 
 def test_unreachable(schemactl):

@@ -231,8 +231,9 @@ def test_no_batch_scans_the_groups_of_those_before(cluster):
 
 def test_image_deleted_between_read_and_insert_is_read_again(cluster, connect):
     """A foreign key whose target went away fails the batch once; the second reading finds what is there now."""
-    session = cluster.session()
+    session, other = sorted(cluster.session() for _ in range(2))
     kernel = cluster.kernel(session)
+    cluster.kernel(other)
     calls = []
 
     class Job(KernelGroups):
@@ -245,8 +246,8 @@ def test_image_deleted_between_read_and_insert_is_read_again(cluster, connect):
                 )
             return super().write(connection, run_id, keys)
 
-    assert cluster.run(Job()).totals["groups"] == 1
-    assert calls == [[session], [session]]
+    assert cluster.run(Job(), batch_size=2).totals["groups"] == 2
+    assert calls == [[session, other], [session, other]]
     assert is_linked_to(cluster, kernel)
 
 
@@ -432,14 +433,16 @@ def wait_for_batches(cluster, process, more):
 
 def test_killed_again_and_again_equals_an_undisturbed_run(cluster, many):
     generator = random.Random(20261130)
+    # Longer than the test's patience: a dead process of this host is known by its number.
+    lease = timedelta(minutes=10)
     for _ in range(20):
-        process = start(cluster.url, batch_size=2, chunk_size=8, workers=2)
+        process = start(cluster.url, batch_size=2, chunk_size=8, workers=2, lease=lease)
         wait_for_batches(cluster, process, generator.randint(1, 4))
         time.sleep(generator.uniform(0, 0.004))
         process.kill()
         process.join(PATIENCE_S)
         assert process.exitcode == -signal.SIGKILL
-    outcome = cluster.run()
+    outcome = cluster.run(max_time=timedelta(seconds=PATIENCE_S))
     assert (outcome.end, cluster.failures()) == ("complete", [])
     assert outcome.totals["sessions"] == outcome.run.settings["expected"]
     assert cluster.everything() == many
@@ -468,6 +471,26 @@ def test_frozen_past_its_lease_and_thawed(cluster, many):
     assert cluster.connection.execute("SELECT sum((totals ->> 'sessions')::int) FROM backfill_chunks").fetchone() == (
         cluster.connection.execute("SELECT count(*) FROM sessions").fetchone()
     )
+
+
+def test_frozen_in_the_middle_of_a_transaction(cluster, many, application):
+    """Its locks, on the chunk too, would stay for as long as it is frozen: the server ends its transaction."""
+    lease = timedelta(seconds=0.5)
+    application.execute("BEGIN")
+    application.execute("SELECT FROM kernels FOR UPDATE")
+    first = start(cluster.url, batch_size=2, lease=lease)
+    try:
+        wait_until_blocked(cluster.connection)
+        os.kill(first.pid, signal.SIGSTOP)
+        application.execute("ROLLBACK")
+        outcome = cluster.run(lease=lease, max_time=timedelta(seconds=PATIENCE_S))
+        assert (outcome.end, outcome.parents) == ("complete", outcome.totals["sessions"])
+        os.kill(first.pid, signal.SIGCONT)
+        first.join(PATIENCE_S)
+        assert first.exitcode == 0
+    finally:
+        first.kill()
+    assert cluster.everything() == many
 
 
 def test_interrupted_gives_its_claim_back(cluster, many):

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psycopg
@@ -63,9 +63,20 @@ def test_through_a_pooler(cluster, cases, pooled, capsys):
     assert run(["--url", pooled, "backfill", "verify"]) == 5
     assert run(["--url", pooled, "backfill", "status"]) == 0
     assert "complete: 100.0%" in capsys.readouterr().out
-    # Nothing that a batch sets stays on the pooler's connections.
-    with psycopg.connect(pooled.replace("+psycopg", ""), autocommit=True, prepare_threshold=None) as connection:
-        for name, value in (("lock_timeout", "0"), ("statement_timeout", "0"), ("enable_nestloop", "on")):
-            assert connection.execute("SELECT current_setting(%s)", (name,)).fetchone() == (value,)
+    # Nothing that a batch sets stays on the pooler's two connections; a transaction has one to itself.
+    names = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout", "enable_nestloop", "jit")
+    usual = cluster.connection.execute(
+        "SELECT current_setting(n) FROM unnest(%s::text[]) AS n", (list(names),)
+    ).fetchall()
+    seen = set()
+    with ExitStack() as stack:
+        for _ in range(2):
+            connection = stack.enter_context(psycopg.connect(pooled.replace("+psycopg", ""), prepare_threshold=None))
+            seen.add(connection.execute("SELECT pg_backend_pid()").fetchone())
+            assert (
+                connection.execute("SELECT current_setting(n) FROM unnest(%s::text[]) AS n", (list(names),)).fetchall()
+                == usual
+            )
+    assert len(seen) == 2
     advisory = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database"
     assert cluster.connection.execute(f"{advisory} WHERE datname = current_database())").fetchone() == (0,)

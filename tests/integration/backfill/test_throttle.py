@@ -3,6 +3,7 @@
 import os
 import tempfile
 import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -142,26 +143,30 @@ def test_held_run_says_why_and_goes_on(cluster):
         cluster.kernel(cluster.session())
     said, seen = [], []
     stop = Stop()
+    held_chunk = (
+        "SELECT held, state, totals, fence, lease_expires_at > clock_timestamp() FROM backfill_chunks"
+        " WHERE held IS NOT NULL"
+    )
     # Nothing passes below -1, so the first look holds; the thread below lifts nothing but stops the run.
     thread = threading.Thread(
         target=lambda: (
-            seen.append(
-                until(
-                    lambda: cluster.connection.execute(
-                        "SELECT held, state, totals FROM backfill_chunks WHERE held IS NOT NULL"
-                    ).fetchone()
-                )
-            ),
+            seen.append(until(lambda: cluster.connection.execute(held_chunk).fetchone())),
+            # Longer than the lease, which is renewed all along.
+            time.sleep(0.8),
+            seen.append(cluster.connection.execute(held_chunk).fetchone()),
             stop.request(End.INTERRUPTED),
         )
     )
     thread.start()
-    outcome = cluster.run(limits=only("oldest_xmin", -1), watch={"notify": said.append, "stop": stop})
+    outcome = cluster.run(
+        limits=only("oldest_xmin", -1), lease=timedelta(seconds=0.6), watch={"notify": said.append, "stop": stop}
+    )
     thread.join()
     assert outcome.end == "interrupted"
-    [(held, state, totals)] = seen
-    assert (state, totals) == ("claimed", {})
-    assert held.startswith("oldest_xmin: ")
+    for held, state, totals, fence, leased in seen:
+        assert held.startswith("oldest_xmin: ")
+        assert (state, totals, fence, leased) == ("claimed", {}, 1, True)
+    assert len(seen) == 2
     assert said[0].startswith("Held by oldest_xmin: ")
     [chunk] = claims.chunks(cluster.connection, ledger.latest(cluster.connection, "kernel_groups").id)
     assert (chunk.owner, chunk.held) == (None, None)
