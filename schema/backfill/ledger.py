@@ -65,6 +65,10 @@ def begin(
     Two that begin at once: the unique index makes the second wait for the first's commit, and it finds that run.
     """
     with transaction(connection):
+        # A snapshot ends behind the last transaction that has ended, not behind the last that has an id. With this one
+        # ended, every transaction that has an id by now is older than the mark.
+        connection.execute("SELECT pg_current_xact_id()")
+    with transaction(connection):
         connection.execute(
             sql.SQL(
                 "WITH made AS ("

@@ -14,6 +14,7 @@ from multiprocessing.process import BaseProcess
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from schema.backfill import claims, ledger, rehearsal, survey
 from schema.backfill.jobs.kernel_groups import KernelGroups
@@ -59,12 +60,23 @@ def insert_group(connection, session, role="main"):
     ).fetchone()[0]
 
 
+def insert_kernel(connection, session):
+    return connection.execute(
+        "INSERT INTO kernels (session_id, cluster_role) VALUES (%s, 'main') RETURNING id", (session,)
+    ).fetchone()[0]
+
+
 def test_application_commits_the_same_group_after_our_snapshot(cluster, application, backfill):
+    """At the first attempt: a batch is READ COMMITTED, whatever the database's default is."""
+    name = sql.Identifier(cluster.connection.info.dbname)
+    cluster.connection.execute(
+        sql.SQL("ALTER DATABASE {} SET default_transaction_isolation = 'repeatable read'").format(name)
+    )
     session = cluster.session(environ={"A": "1"})
     kernel = cluster.kernel(session, environ=["bad"], allocations={"cpu": "1"})
     application.execute("BEGIN")
     group = insert_group(application, session)
-    future = backfill()
+    future = backfill(attempts=1)
     wait_until_blocked(cluster.connection)
     application.execute("COMMIT")
     totals = future.result(PATIENCE_S).totals
@@ -211,6 +223,34 @@ def test_kernel_locked_throughout_keeps_only_its_session_back(cluster, applicati
     outcome = cluster.run(**settings)
     assert (outcome.end, outcome.totals["linked"]) == ("complete", 8)
     assert cluster.failures() == []
+
+
+def test_transaction_that_has_only_begun_is_waited_for(cluster, application):
+    """It has written nothing yet, so it has no transaction id; what it writes may come behind the cursor."""
+    session = cluster.session()
+    application.execute("BEGIN")
+    application.execute("SELECT")
+    with pytest.raises(MoreWorkError, match=f"older than the run go on: pid {application.info.backend_pid}$"):
+        cluster.run(older_wait=timedelta(milliseconds=100))
+    kernel = insert_kernel(application, session)
+    application.execute("COMMIT")
+    assert cluster.run().end == "complete"
+    assert is_linked_to(cluster, kernel)
+
+
+def test_transaction_of_another_role_is_known_by_its_id(cluster, application, operator):
+    """A role that may not see other roles' times sees their locks."""
+    operator.change("REVOKE pg_monitor FROM {}")
+    session = cluster.session()
+    application.execute("BEGIN")
+    kernel = insert_kernel(application, session)
+    object.__setattr__(cluster, "connect", operator.connect)
+    settings = {"limits": {"oldest_xmin": None}}
+    with pytest.raises(MoreWorkError, match=f"older than the run go on: pid {application.info.backend_pid}$"):
+        cluster.run(**settings, older_wait=timedelta(milliseconds=100))
+    application.execute("COMMIT")
+    assert cluster.run(**settings).end == "complete"
+    assert is_linked_to(cluster, kernel)
 
 
 def test_no_batch_scans_the_groups_of_those_before(cluster):
@@ -505,6 +545,23 @@ def test_interrupted_gives_its_claim_back(cluster, many):
     assert (chunk.state, chunk.owner) == ("pending", None)
     with command(cluster) as process:
         assert process.wait(PATIENCE_S) == ExitCode.REJECTS
+    assert cluster.everything() == many
+
+
+def test_interrupted_twice_aborts_the_batch_at_hand(cluster, many, application):
+    application.execute("BEGIN")
+    application.execute("SELECT FROM kernels FOR UPDATE")
+    with command(cluster) as process:
+        wait_until_blocked(cluster.connection)
+        process.send_signal(signal.SIGINT)
+        while "Finishing the batch at hand; Ctrl-C again aborts it." not in process.stderr.readline():
+            assert is_running(process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert "the one at work was rolled back. `schemactl backfill` goes on from there." in err
+    application.execute("ROLLBACK")
+    assert cluster.run().end == "complete"
     assert cluster.everything() == many
 
 

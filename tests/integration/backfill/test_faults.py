@@ -186,6 +186,20 @@ def test_circuit_opens_when_everything_is_poison(cluster):
     assert ledger.latest(cluster.connection, "kernel_groups").state == "running"
 
 
+def test_error_for_good_stops_the_other_workers(cluster):
+    sessions(cluster, 60)
+
+    def spoil(connection, call, keys):
+        connection.execute("SELECT pg_sleep(0.02)")
+        if call == 3:
+            connection.execute("SELECT FROM no_such_table")
+
+    job = Spoiled(spoil)
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        cluster.run(job, batch_size=1, chunk_size=30, workers=2)
+    assert len(job.sizes) < 10
+
+
 def test_batch_that_takes_too_long_is_halved(cluster):
     sessions(cluster, 8)
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -16,7 +17,7 @@ import pytest
 from schema.backfill import engine, ledger
 from schema.backfill.jobs.kernel_groups import KernelGroups
 from schema.cli import run
-from schema.errors import ExitCode
+from schema.errors import ExitCode, MoreWorkError
 from schema.pg.connect import connect as connect_as_commands_do
 from schema.pg.scratch import ScratchServer
 from schema.pg.target import Target
@@ -25,8 +26,8 @@ from tests.support.backfill import holds, only, until
 
 TEMPLATE = "head"
 # A crash loses what was committed asynchronously.
-PRIMARY = {"wal_level": "replica", "synchronous_commit": "on"}
-STANDBY = {"hot_standby": "on", "fsync": "off", "wal_receiver_status_interval": "1"}
+PRIMARY = {"wal_level": "replica", "synchronous_commit": "on", "max_prepared_transactions": "2"}
+STANDBY = {"max_prepared_transactions": "2", "hot_standby": "on", "fsync": "off", "wal_receiver_status_interval": "1"}
 LIMIT = 100_000
 
 
@@ -254,6 +255,21 @@ def test_connection_that_takes_no_writes_any_more_is_left_for_the_primary(cluste
     outcome = cluster.run(Job(), batch_size=2)
     assert (outcome.end, outcome.parents, cluster.failures()) == ("complete", 6, [])
     assert pids[0] == pids[1] != pids[2]
+
+
+def test_prepared_transaction_that_is_older_than_the_run_is_waited_for(cluster, connect):
+    session = cluster.session()
+    with connect() as application:
+        application.execute("BEGIN")
+        application.execute("INSERT INTO kernels (session_id, cluster_role) VALUES (%s, 'main')", (session,))
+        application.execute("PREPARE TRANSACTION 'of the test'")
+    try:
+        with pytest.raises(MoreWorkError, match=r"older than the run go on: prepared transaction 'of the test'$"):
+            cluster.run(older_wait=timedelta(milliseconds=100))
+    finally:
+        cluster.connection.execute("COMMIT PREPARED 'of the test'")
+    outcome = cluster.run()
+    assert (outcome.end, outcome.totals["linked"]) == ("complete", 1)
 
 
 def test_server_that_crashes_mid_run(cluster, replicated, connect, quick):
