@@ -307,9 +307,23 @@ class Worker:
     def _connection(self) -> Connection[Row]:
         if self._open is None or self._open.closed:
             self._drop()
-            self._open = self._shared.connect()
+            self._open = self._connected()
             self._shared.stop.watch(self._open)
         return self._open
+
+    def _connected(self) -> Connection[Row]:
+        shared = self._shared
+        deadline = time.monotonic() + shared.settings.outage.total_seconds()
+        failures = 0
+        while True:
+            try:
+                return shared.connect()
+            except (psycopg.OperationalError, DatabaseUnreachableError) as error:
+                failures += 1
+                over = time.monotonic() > deadline or shared.is_over() or shared.stop.is_requested
+                if over or isinstance(error, AuthenticationError):
+                    raise
+            shared.stop.wait(policy.pause_s(failures))
 
     def _drop(self) -> None:
         if self._open is not None:

@@ -289,7 +289,7 @@ def test_server_that_crashes_mid_run(cluster, replicated, connect, quick):
             crasher.start()
 
     outcome = cluster.run(
-        Slow(), batch_size=1, limits=only("oldest_xmin"), watch={"notify": said.append, "advance": advance}
+        Slow(), batch_size=1, limits=only("oldest_xmin"), attempts=2, watch={"notify": said.append, "advance": advance}
     )
     crasher.join()
     assert crashed[0][0] == 0, crashed
