@@ -39,7 +39,6 @@ OTHERS = """
     SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
-KEPT = "alembic_version"
 
 
 class Recycled:
@@ -50,6 +49,8 @@ class Recycled:
         self._make = make
         self._kept: tuple[AbstractContextManager[str], str] | None = None
         self._schema: tuple[object, ...] = ()
+        self._rows: dict[str, bytes] = {}
+        """What the revisions themselves have written."""
 
     @contextmanager
     def lent(self) -> Iterator[str]:
@@ -59,8 +60,9 @@ class Recycled:
             self._kept = made, url
             with _connected(url) as connection:
                 self._schema = _schema(connection)
+                self._rows = {name: _rows(connection, name) for name in _filled(connection)}
         yield self._kept[1]
-        if not self._emptied(self._kept[1]):
+        if not self._restored(self._kept[1]):
             self.close()
 
     def close(self) -> None:
@@ -68,19 +70,24 @@ class Recycled:
             made, self._kept = self._kept[0], None
             made.__exit__(None, None, None)
 
-    def _emptied(self, url: str) -> bool:
+    def _is_kept(self, connection: psycopg.Connection, name: str) -> bool:
+        return name in self._rows and _rows(connection, name) == self._rows[name]
+
+    def _restored(self, url: str) -> bool:
         with suppress(psycopg.Error), _connected(url) as connection:
             connection.execute(OTHERS)
             if _schema(connection) != self._schema:
                 return False
-            names = [name for (name,) in connection.execute(TABLES) if name != KEPT]
-            asked = [sql.SQL("SELECT {} WHERE EXISTS (SELECT FROM {})").format(n, sql.Identifier(n)) for n in names]
-            filled = connection.execute(sql.SQL(" UNION ALL ").join(asked)).fetchall()
-            if filled:
-                tables = sql.SQL(", ").join(sql.Identifier(name) for (name,) in filled)
+            changed = [name for name in _filled(connection) if not self._is_kept(connection, name)]
+            if changed:
+                tables = sql.SQL(", ").join(map(sql.Identifier, changed))
+                # The tables that refer to one of them too, for PostgreSQL wants that of empty ones as well.
                 connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY CASCADE").format(tables))
                 # TRUNCATE keeps what ANALYZE found.
                 connection.execute("DELETE FROM pg_statistic WHERE starelid >= 16384")
+            for name in self._rows.keys() - _filled(connection):
+                with connection.cursor().copy(sql.SQL("COPY {} FROM STDIN").format(sql.Identifier(name))) as copy:
+                    copy.write(self._rows[name])
             # Counted before it is reset, and not after.
             connection.execute("SELECT pg_stat_force_next_flush()")
             connection.execute("SELECT pg_stat_reset()")
@@ -94,5 +101,16 @@ def _connected(url: str) -> psycopg.Connection:
 
 
 def _schema(connection: psycopg.Connection) -> tuple[object, ...]:
-    versions = connection.execute(f"TABLE {KEPT}").fetchall()
-    return (*(connection.execute(SCHEMA).fetchone() or ()), *versions)
+    return connection.execute(SCHEMA).fetchone() or ()
+
+
+def _filled(connection: psycopg.Connection) -> set[str]:
+    """The tables that have rows."""
+    names = [name for (name,) in connection.execute(TABLES)]
+    asked = [sql.SQL("SELECT {} WHERE EXISTS (TABLE {})").format(name, sql.Identifier(name)) for name in names]
+    return {name for (name,) in connection.execute(sql.SQL(" UNION ALL ").join(asked))}
+
+
+def _rows(connection: psycopg.Connection, name: str) -> bytes:
+    with connection.cursor().copy(sql.SQL("COPY {} TO STDOUT").format(sql.Identifier(name))) as copy:
+        return b"".join(copy)
