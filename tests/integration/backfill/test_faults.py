@@ -375,8 +375,8 @@ def test_worker_rests_in_proportion_to_its_work(cluster, settings, rests):
     assert (outcome.end, len(spans)) == ("complete", 6)
     worked = sum(end - begin for begin, end in spans[:-1])
     rested = sum(begin - end for (_, end), (begin, _) in pairwise(spans))
-    # What a batch does beside its write is work too, but falls between the spans.
-    assert rests * worked <= rested <= (rests + 1) * worked
+    # What a batch does beside its write is work too, but falls between the spans: much of it on a busy machine.
+    assert rests * worked <= rested <= 2 * (rests + 1) * worked
 
 
 def test_server_without_a_free_connection(cluster, operator):
@@ -410,7 +410,5 @@ def test_new_tables_get_statistics(cluster, monkeypatch):
         connection.execute("SELECT pg_sleep(0.05)")
 
     cluster.run(Spoiled(spoil), batch_size=1)
-    rows = cluster.connection.execute(
-        "SELECT relname FROM pg_class WHERE relname LIKE 'kernel_group%' AND relkind = 'r' AND reltuples >= 0"
-    )
-    assert "kernel_groups" in {name for (name,) in rows}
+    analyzed = "SELECT analyze_count FROM pg_stat_user_tables WHERE relname = 'kernel_groups'"
+    assert until(lambda: cluster.connection.execute(analyzed).fetchone()[0])
