@@ -307,11 +307,11 @@ class Worker:
     def _connection(self) -> Connection[Row]:
         if self._open is None or self._open.closed:
             self._drop()
-            self._open = self._connected()
+            self._open = self._connect_patiently()
             self._shared.stop.watch(self._open)
         return self._open
 
-    def _connected(self) -> Connection[Row]:
+    def _connect_patiently(self) -> Connection[Row]:
         shared = self._shared
         deadline = time.monotonic() + shared.settings.outage.total_seconds()
         failures = 0

@@ -1,55 +1,20 @@
 """The backfill through PgBouncer in transaction mode, with fewer server connections than workers."""
 
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import psycopg
 import pytest
-import sqlalchemy as sa
 
 from schema.cli import run
-from schema.pg.account import server_account
-from tests.support.backfill import until
-
-PGBOUNCER = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/opt/homebrew/bin:/usr/local/bin")
-PORT = 6432
+from tests.support import pooler
 
 
 @pytest.fixture
 def pooled(server, head_database) -> Iterator[str]:
     """URL of the test's database through a pooler."""
-    if PGBOUNCER is None:
-        pytest.skip("pgbouncer is not installed: Debian's package pgbouncer, which .ci/run installs")
-    account = server_account()
-    folder = Path(tempfile.mkdtemp(prefix="pooler-", dir="/tmp"))
-    try:
-        (folder / "pgbouncer.ini").write_text(
-            f"[databases]\n* = host={server.host} port={server.port} user={server.user}\n"
-            f"[pgbouncer]\nlisten_addr =\nlisten_port = {PORT}\nunix_socket_dir = {folder}\nauth_type = any\n"
-            "pool_mode = transaction\ndefault_pool_size = 2\nmax_client_conn = 50\n"
-        )
-        if account.switch:
-            for path in (folder, folder / "pgbouncer.ini"):
-                shutil.chown(path, account.uid, account.gid)
-        process = subprocess.Popen(
-            [PGBOUNCER, "pgbouncer.ini"], cwd=folder, stderr=subprocess.DEVNULL, **account.process
-        )
-        try:
-            until((folder / f".s.PGSQL.{PORT}").exists)
-            yield (
-                sa.make_url(head_database)
-                .update_query_dict({"host": str(folder), "port": str(PORT)})
-                .render_as_string(hide_password=False)
-            )
-        finally:
-            process.terminate()
-            process.wait(10)
-    finally:
-        shutil.rmtree(folder)
+    with pooler.pooler(server, default_pool_size=2) as folder:
+        yield pooler.pooled(head_database, folder)
 
 
 def test_through_a_pooler(cluster, cases, pooled, capsys):
