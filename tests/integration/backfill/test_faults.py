@@ -18,7 +18,7 @@ from schema.backfill.jobs.kernel_groups import KernelGroups
 from schema.backfill.settings import Settings
 from schema.backfill.stop import Stop
 from schema.backfill.worker import CircuitOpenError
-from schema.errors import ExitCode
+from schema.errors import DatabaseError, ExitCode
 from tests.support.backfill import until
 
 
@@ -184,6 +184,18 @@ def test_circuit_opens_when_everything_is_poison(cluster):
     assert caught.value.exit_code == ExitCode.FAILED
     assert sum(report.reject_counts(cluster.connection, "kernel_groups").values()) == 50
     assert ledger.latest(cluster.connection, "kernel_groups").state == "running"
+
+
+def test_run_that_is_deleted_meanwhile(cluster):
+    sessions(cluster, 4)
+
+    def delete(_):
+        cluster.connection.execute("DELETE FROM backfill_runs")
+
+    with pytest.raises(DatabaseError, match=r"run .* is gone from backfill_runs") as caught:
+        cluster.run(batch_size=2, watch={"advance": delete})
+    assert "begins another run" in caught.value.hint
+    assert cluster.run().totals["linked"] == 2
 
 
 def test_error_for_good_stops_the_other_workers(cluster):
@@ -360,7 +372,7 @@ def test_abort_cancels_the_batch_at_hand(cluster):
 @pytest.mark.parametrize(("settings", "rests"), [({}, 1.0), ({"duty": 0.25}, 3.0)])
 def test_worker_rests_in_proportion_to_its_work(cluster, settings, rests):
     """By default as long as it works; at a quarter of its time three times as long."""
-    sessions(cluster, 12)
+    sessions(cluster, 8)
     spans = []
 
     class Job(KernelGroups):
@@ -372,7 +384,7 @@ def test_worker_rests_in_proportion_to_its_work(cluster, settings, rests):
             return written
 
     outcome = cluster.run(Job(), batch_size=2, **{"duty": Settings().duty, **settings})
-    assert (outcome.end, len(spans)) == ("complete", 6)
+    assert (outcome.end, len(spans)) == ("complete", 4)
     worked = sum(end - begin for begin, end in spans[:-1])
     rested = sum(begin - end for (_, end), (begin, _) in pairwise(spans))
     # What a batch does beside its write is work too, but falls between the spans: much of it on a busy machine.
