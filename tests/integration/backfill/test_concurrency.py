@@ -78,6 +78,9 @@ def test_application_commits_the_same_group_after_our_snapshot(cluster, applicat
     group = insert_group(application, session)
     future = backfill(attempts=1)
     wait_until_blocked(cluster.connection)
+    # The kernels are locked before anything is inserted.
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        cluster.connection.execute("SELECT FROM kernels FOR NO KEY UPDATE NOWAIT")
     application.execute("COMMIT")
     totals = future.result(PATIENCE_S).totals
     assert (totals["groups"], totals["linked"], totals["rejects"]) == (0, 1, 0)

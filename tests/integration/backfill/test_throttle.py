@@ -46,6 +46,18 @@ def test_role_that_may_not_look_is_held_with_the_reason(cluster, connect):
         cluster.connection.execute(sql.SQL("DROP ROLE {}").format(name))
 
 
+def test_signal_that_the_server_refuses_holds_with_its_words(cluster, operator):
+    cluster.connection.execute("REVOKE EXECUTE ON FUNCTION pg_current_wal_insert_lsn() FROM PUBLIC")
+    try:
+        with operator.connect() as connection:
+            assert holds(connection, "wal_rate") == [
+                "wal_rate: it cannot be read: permission denied for function pg_current_wal_insert_lsn"
+            ]
+            assert holds(connection, "dead_rows") == []
+    finally:
+        cluster.connection.execute("GRANT EXECUTE ON FUNCTION pg_current_wal_insert_lsn() TO PUBLIC")
+
+
 def test_oldest_xmin(cluster, connect):
     with connect() as old:
         old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
