@@ -309,7 +309,15 @@ def test_read_only(schemactl, cluster, legacy):
     )
     code, _, err = schemactl(format_="text")
     assert code == 1
-    assert "read-only" in err
+    assert err.endswith("failed: session is read-only. Point --url at the primary.\n")
+    host = cluster.connection.info.host
+    several = cluster.url.replace("host=", "host=/nowhere,", 1).replace("port=5432", "port=5432,5432")
+    _, _, err = schemactl("pause", url=several, format_="text")
+    assert err.splitlines()[-1] == (
+        'Error: connection to server on socket "/nowhere/.s.PGSQL.5432" failed: No such file or directory;'
+        f' connection to server on socket "{host}/.s.PGSQL.5432" failed: session is read-only.'
+        " Point --url at the primary."
+    )
     assert schemactl("plan")[0] == 0
     assert schemactl("status")[0] == 0
 
