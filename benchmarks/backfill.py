@@ -35,16 +35,14 @@ from schema.backfill import keyset
 from schema.backfill.jobs import kernel_groups_sql as statements
 from schema.backfill.jobs.kernel_groups import KernelGroups
 from schema.migrate import project, runner
-from schema.pg.scratch import ScratchServer
+from schema.pg.scratch import DURABLE, ScratchServer
 from schema.pg.target import Target
 from schema.seed import seed
 
 JOB = KernelGroups()
 SEEDED = "seeded"
-DURABLE = {
-    "fsync": "on",
-    "synchronous_commit": "on",
-    "full_page_writes": "on",
+SETTINGS = {
+    **DURABLE,
     "checkpoint_timeout": "15min",
     "max_wal_size": "16GB",
     "shared_buffers": "3GB",
@@ -259,7 +257,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run the rounds and return the figures."""
     rates: dict[str, list[dict[str, float]]] = {}
     waits: dict[str, list[dict[str, float]]] = {}
-    with ScratchServer(options.pg_bindir, settings=DURABLE) as server:
+    with ScratchServer(options.pg_bindir, settings=SETTINGS) as server:
         say(f"PostgreSQL {server.installation.version}: seeding {options.sessions:,} sessions")
         bench = Bench(server, options.sessions, index_after=options.index_after)
         extra = {
@@ -313,7 +311,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "batch_size": options.batch_size or "the engine's",
         "index_after": options.index_after,
         "orm_note": f"on the first {found['orm']['sessions']:.0f} sessions by id; its rate is compared",
-        "server": DURABLE,
+        "server": SETTINGS,
         "wal_compression_of_ours": options.wal_compression,
         "rates": found,
         "rates_by_round": {v: [round(one["sessions_per_second"], 1) for one in r] for v, r in rates.items()},
