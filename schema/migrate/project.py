@@ -14,9 +14,6 @@ from alembic.util import CommandError
 
 import schema
 from schema.errors import ConfigError, RevisionError, SchemaError
-from schema.lineage.git import Repository
-from schema.lineage.layout import read_layout
-from schema.pg.embedded import default_state_dir
 
 INI = "alembic.ini"
 
@@ -125,6 +122,10 @@ def check_known(script: ScriptDirectory, config: Config, current: Sequence[str])
 
 
 def _ref_with(ini: Path, identifier: str) -> str | None:
+    # Here, as below: each run pays for what is imported above, and hardly one comes here.
+    from schema.lineage.git import Repository
+    from schema.lineage.layout import read_layout
+
     try:
         repository = Repository.around(read_layout(ini))
         return repository.ref_with(identifier) if repository else None
@@ -163,6 +164,8 @@ def _packed_ini() -> Path:
 
 def state_dir(ini: Path) -> Path:
     """Folder of a project's embedded server: beside the ini, but in the home folder for an installed wheel's own."""
+    from schema.pg.embedded import default_state_dir
+
     return default_state_dir(None if ini.resolve() == _packed_ini() else ini)
 
 

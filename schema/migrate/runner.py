@@ -206,7 +206,9 @@ class _Runner:
         self.before = self.after = tuple(sorted(heads))
         planned = _planned(self.project, self.before, destination, is_upgrade=self.is_upgrade, yes=self.options.yes)
         late = self._late(migration) if self.is_upgrade and (planned or self.options.missing) else []
-        self.guard = Guard(migration, report=self.report, retry_s=settings.lock_retry_s, lock=lock)
+        self.guard = Guard(
+            migration, report=self.report, retry_s=settings.lock_retry_s, timeouts=settings.timeouts, lock=lock
+        )
         steps = [*late, *planned]
         with self.guard.listening():
             self.guard.start(steps)

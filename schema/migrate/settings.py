@@ -26,7 +26,7 @@ from schema.migrate.offline import scripted
 from schema.migrate.project import INI, check_known, ini_option, state_dir
 from schema.pg.connect import engine
 from schema.pg.errors import translate
-from schema.pg.target import Target, resolve_target
+from schema.pg.target import Target, named_target, resolve_target
 
 ATTRIBUTE: Final = "schemactl"
 """Key of the `Caller` in `Config.attributes`; without it the environment runs for plain `alembic`."""
@@ -118,10 +118,13 @@ def ini_target(config: Config) -> Target:
     Raises:
         SchemaError: see `resolve_target`.
     """
+    ini_url = ini_option(config, "sqlalchemy.url")
+    if named := named_target(None, ini_url=ini_url):
+        return named
     bindir = os.environ.get("SCHEMACTL_PG_BINDIR")
     return resolve_target(
         None,
-        ini_url=ini_option(config, "sqlalchemy.url"),
+        ini_url=ini_url,
         state_dir=state_dir(Path(config.config_file_name or INI)),
         pg_bindir=Path(bindir) if bindir else None,
     )
@@ -168,7 +171,7 @@ def _guarded(config: Config, settings: RunSettings, lock: RunnerLock, steps: Cal
         except CommandError:
             check_known(context.script, config, heads)
             raise
-        guard = Guard(migration, report=log.info, retry_s=settings.lock_retry_s, lock=lock)
+        guard = Guard(migration, report=log.info, retry_s=settings.lock_retry_s, timeouts=settings.timeouts, lock=lock)
         with guard.listening():
             guard.start([step for step in planned if isinstance(step, RevisionStep)])
             for step in planned:

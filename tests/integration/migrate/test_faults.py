@@ -1,58 +1,23 @@
 """Runs that are killed, cut off, kept waiting or crowded: each statement once, and the next run goes on."""
 
-import os
-import signal
 import subprocess
 import threading
-import warnings
 from pathlib import Path
-from typing import Any
 
-import psycopg
 import pytest
 
 from schema.errors import DatabaseError, LockTimeoutError, RevisionError
 from schema.migrate import runner
 from schema.pg.connect import connect
 from schema.pg.scratch import ScratchServer
+from tests.support.faults import BLOCK, LAST, TABLE, assert_once, die_and_go_on
 from tests.support.history import Database, alembic, alembic_command, alembic_environment, project, until
-from tests.support.pooler import pooled, pooler
-
-TABLE = "op.execute('CREATE TABLE item (id int, n int NOT NULL)')\n"
-# A part in a transaction, writes that must not happen twice, an index, and a part in a transaction again.
-BLOCK = """
-op.execute("CREATE TABLE log (line text)")
-op.execute("INSERT INTO item SELECT g, 0 FROM generate_series(1, 100) AS g")
-with op.get_context().autocommit_block():
-    op.execute("SET lock_timeout = 0")
-    op.execute("INSERT INTO log VALUES ('first')")
-    while op.get_bind().exec_driver_sql(
-        "UPDATE item SET n = n + 1 WHERE id IN (SELECT id FROM item WHERE n = 0 ORDER BY id LIMIT 60)"
-    ).rowcount:
-        pass
-    op.execute("CREATE INDEX CONCURRENTLY ix_item_n ON item (n)")
-    op.execute("UPDATE item SET n = n + 1")
-    op.execute("RESET lock_timeout")
-op.execute("ALTER TABLE item ADD CHECK (n = 2)")
-"""
-LAST = "op.execute(\"INSERT INTO log VALUES ('last')\")\n"
-JOURNAL = "public.alembic_version_unfinished"
 
 
 @pytest.fixture
 def chain(database: Database, tmp_path: Path) -> Database:
     database.config = project(tmp_path, TABLE, BLOCK, LAST, lock_timeout_ms=200, lock_retry_s=20)
     return database
-
-
-def assert_once(database: Database) -> None:
-    assert database.current() == ("r3",)
-    assert database.rows("SELECT count(*), min(n), max(n) FROM item") == [(100, 2, 2)]
-    assert database.rows("SELECT line FROM log") == [("first",), ("last",)]
-    assert database.index("ix_item_n") == ("public.item USING btree (n)", True)
-    # No trace.
-    assert not database.table_exists("alembic_version_unfinished")
-    until(lambda: database.runner_locks() == 0)
 
 
 def test_ten_runners_at_once(chain: Database) -> None:
@@ -71,58 +36,13 @@ def test_ten_runners_at_once(chain: Database) -> None:
     assert_once(chain)
 
 
-def killed(database: Database, number: int) -> bool:
-    """Run an upgrade, in a process of its own, that kills itself after a statement; False when it came to its end."""
-    with warnings.catch_warnings():
-        # Of the test runner's other thread; the child takes none of its locks.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1] == signal.SIGKILL
-    count, real = 0, psycopg.Cursor.execute
-
-    def execute(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        nonlocal count
-        result = real(self, *arguments, **keywords)
-        count += 1
-        if count == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    def begin(step: runner.Step) -> None:
-        if step.seconds is None:
-            psycopg.Cursor.execute = execute  # type: ignore[method-assign]
-
-    try:
-        runner.upgrade(database.project, database.target, "r2", on_step=begin)
-    finally:
-        os._exit(0)
-
-
 def test_killed_between_every_two_statements(chain: Database, major: str) -> None:
     """Each statement of the block's revision, those of the journal among them, is once the last one.
 
     The majors share them: one takes the odd ones, the other the even ones.
     """
-    chain.upgrade("r1")
-    number, recognised = -1 if major == "18" else 0, 0
-    dying = True
-    while dying:
-        number += 2
-        chain.run(
-            f"DROP TABLE IF EXISTS log, {JOURNAL}",
-            "DROP TABLE item",
-            "CREATE TABLE item (id int, n int NOT NULL)",
-            "UPDATE alembic_version SET version_num = 'r1'",
-        )
-        dying = killed(chain, number)
-        # The server may need a moment to notice, and to end what the dead client asked for.
-        until(lambda: chain.runner_locks() == 0)
-        messages: list[str] = []
-        runner.upgrade(chain.project, chain.target, report=messages.append)
-        recognised += any("an earlier run ended in the middle of the upgrade to r2" in text for text in messages)
-        assert_once(chain)
-    assert number > 25
+    died, recognised = die_and_go_on(chain, chain, range(1 if major == "18" else 2, 100, 2))
+    assert died > 10
     assert recognised > 5
 
 
@@ -334,32 +254,3 @@ def test_a_lock_connection_that_breaks_stops_the_run(chain: Database) -> None:
     assert chain.current() == ("r1",)
     chain.upgrade()
     assert_once(chain)
-
-
-def test_behind_a_pooler(server: object, database: Database, tmp_path: Path) -> None:
-    """Transactions run with their timeouts, and a block is refused before anything of the run."""
-    note = "op.execute(\"CREATE TABLE seen AS SELECT current_setting('lock_timeout') AS held\")\n"
-    database.config = project(tmp_path, TABLE + note, LAST.replace("log", "seen"), BLOCK, lock_timeout_ms=1234)
-    with pooler(server) as folder:
-        through = Database(pooled(database.url, folder), database.config)
-        runners = [
-            subprocess.Popen(
-                alembic_command("upgrade", "r2", config=database.config),
-                env=alembic_environment(through.url),
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for _ in range(3)
-        ]
-        output = [process.communicate(timeout=60)[1] for process in runners]
-        assert [process.returncode for process in runners] == [0] * 3, output
-        assert sorted(text.count("Running upgrade") for text in output) == [0, 0, 2]
-        assert database.rows("SELECT held FROM seen") == [("1234ms",), ("last",)]
-        before = database.catalog()
-        with pytest.raises(DatabaseError, match="goes through a pooler, and r3 has an autocommit block") as refused:
-            through.upgrade()
-        assert "--url" in refused.value.hint
-        plain = alembic("upgrade", "head", url=through.url, config=database.config)
-        assert plain.returncode != 0
-        assert "goes through a pooler, and r3" in plain.stderr
-        assert database.catalog() == before

@@ -1,0 +1,98 @@
+"""A chain that must not run any of its statements twice, and a runner that dies in the middle of it."""
+
+import os
+import signal
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import psycopg
+
+from schema.migrate import runner
+from tests.support.history import Database, until
+
+TABLE = "op.execute('CREATE TABLE item (id int, n int NOT NULL)')\n"
+# A part in a transaction, writes that must not happen twice, an index, and a part in a transaction again.
+BLOCK = """
+op.execute("CREATE TABLE log (line text)")
+op.execute("INSERT INTO item SELECT g, 0 FROM generate_series(1, 100) AS g")
+with op.get_context().autocommit_block():
+    op.execute("SET lock_timeout = 0")
+    op.execute("INSERT INTO log VALUES ('first')")
+    while op.get_bind().exec_driver_sql(
+        "UPDATE item SET n = n + 1 WHERE id IN (SELECT id FROM item WHERE n = 0 ORDER BY id LIMIT 60)"
+    ).rowcount:
+        pass
+    op.execute("CREATE INDEX CONCURRENTLY ix_item_n ON item (n)")
+    op.execute("UPDATE item SET n = n + 1")
+    op.execute("RESET lock_timeout")
+op.execute("ALTER TABLE item ADD CHECK (n = 2)")
+"""
+LAST = "op.execute(\"INSERT INTO log VALUES ('last')\")\n"
+JOURNAL = "public.alembic_version_unfinished"
+
+
+def assert_once(database: Database) -> None:
+    assert database.current() == ("r3",)
+    assert database.rows("SELECT count(*), min(n), max(n) FROM item") == [(100, 2, 2)]
+    assert database.rows("SELECT line FROM log") == [("first",), ("last",)]
+    assert database.index("ix_item_n") == ("public.item USING btree (n)", True)
+    # No trace.
+    assert not database.table_exists("alembic_version_unfinished")
+    until(lambda: database.runner_locks() == 0)
+
+
+def _killed(database: Database, number: int) -> bool:
+    """Run an upgrade, in a process of its own, that kills itself after a statement; False when it came to its end."""
+    with warnings.catch_warnings():
+        # Of the test runner's other thread; the child takes none of its locks.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] == signal.SIGKILL
+    count, real = 0, psycopg.Cursor.execute
+
+    def execute(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        nonlocal count
+        result = real(self, *arguments, **keywords)
+        count += 1
+        if count == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    def begin(step: runner.Step) -> None:
+        if step.seconds is None:
+            psycopg.Cursor.execute = execute  # type: ignore[method-assign]
+
+    try:
+        runner.upgrade(database.project, database.target, "r2", on_step=begin)
+    finally:
+        os._exit(0)
+
+
+def die_and_go_on(database: Database, direct: Database, numbers: Iterable[int]) -> tuple[int, int]:
+    """Let a run of r2 die after its statement of each number, and the next run end it, until one dies no more.
+
+    `database` is where they run, `direct` the same one for a look. Returns how many died, and how many of those the
+    next run recognised as unfinished.
+    """
+    database.upgrade("r1")
+    died = recognised = 0
+    for number in numbers:
+        direct.run(
+            f"DROP TABLE IF EXISTS log, {JOURNAL}",
+            "DROP TABLE item",
+            "CREATE TABLE item (id int, n int NOT NULL)",
+            "UPDATE alembic_version SET version_num = 'r1'",
+        )
+        dying = _killed(database, number)
+        # The server may need a moment to notice, and to end what the dead client asked for.
+        until(lambda: direct.runner_locks() == 0)
+        messages: list[str] = []
+        runner.upgrade(database.project, database.target, report=messages.append)
+        recognised += any("an earlier run ended in the middle of the upgrade to r2" in text for text in messages)
+        assert_once(direct)
+        if not dying:
+            return died, recognised
+        died += 1
+    return died, recognised
