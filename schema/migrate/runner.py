@@ -18,7 +18,7 @@ from schema.errors import ConfigError, DatabaseError, LockTimeoutError, Revision
 from schema.migrate.guard import Guard
 from schema.migrate.journal import Journal, Unfinished, numbered
 from schema.migrate.lock import RunnerLock, only_runner
-from schema.migrate.missing import Sources, missing_in, note_late, ran_late, refuse_skipped, skipped_in
+from schema.migrate.missing import Sources, layout_of, missing_in, note_late, ran_late, refuse_skipped, skipped_in
 from schema.migrate.offline import scripted
 from schema.migrate.plan import check_rows, check_steps, rows_after
 from schema.migrate.project import Project, Revision
@@ -236,7 +236,8 @@ class _Runner:
         """The revisions to run late; refuses when there are some and nobody asked for that."""
         if self.options.yes and not self.options.missing:
             return []
-        found = skipped_in(self.project, self.before, ran_late(migration), self.options.sources)
+        layout = layout_of(self.project.script, self.project.ini)
+        found = skipped_in(layout, self.before, ran_late(migration), self.options.sources)
         if not self.options.missing:
             refuse_skipped(found)
             return []

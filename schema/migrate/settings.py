@@ -4,7 +4,7 @@ import functools
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from io import StringIO
@@ -23,6 +23,7 @@ from schema.errors import ConfigError, SchemaError
 from schema.migrate.guard import Guard
 from schema.migrate.lock import RunnerLock, only_runner
 from schema.migrate.offline import scripted
+from schema.migrate.plan import check_rows, rows_after
 from schema.migrate.project import INI, check_known, ini_option, state_dir
 from schema.pg.connect import engine
 from schema.pg.errors import translate
@@ -30,6 +31,9 @@ from schema.pg.target import Target, named_target, resolve_target
 
 ATTRIBUTE: Final = "schemactl"
 """Key of the `Caller` in `Config.attributes`; without it the environment runs for plain `alembic`."""
+
+YES: Final = "yes"
+"""`alembic -x yes` goes on where the plan is refused, as `schemactl --yes` does."""
 
 log = logging.getLogger(__name__)
 
@@ -171,13 +175,31 @@ def _guarded(config: Config, settings: RunSettings, lock: RunnerLock, steps: Cal
         except CommandError:
             check_known(context.script, config, heads)
             raise
+        revisions = [step for step in planned if isinstance(step, RevisionStep)]
+        if YES not in context.get_x_argument(as_dictionary=True):
+            _check_plan(config, migration, tuple(heads), revisions)
         guard = Guard(migration, report=log.info, retry_s=settings.lock_retry_s, timeouts=settings.timeouts, lock=lock)
         with guard.listening():
-            guard.start([step for step in planned if isinstance(step, RevisionStep)])
+            guard.start(revisions)
             for step in planned:
                 yield guard.step(step) if isinstance(step, RevisionStep) else step
 
     return guarded
+
+
+def _check_plan(
+    config: Config, migration: MigrationContext, heads: tuple[str, ...], planned: Sequence[RevisionStep]
+) -> None:
+    """Refuse what `schemactl` refuses without --yes: revisions that would be skipped, several version rows."""
+    if not planned:
+        return
+    check_rows(heads, rows_after(heads, planned), getattr(config.cmd_opts, "revision", "this run"))
+    if heads and planned[0].is_upgrade:
+        # git, which is asked then, is not looked for when a new database is made.
+        from schema.migrate.missing import Sources, layout_of, ran_late, refuse_skipped, skipped_in
+
+        layout = layout_of(context.script, Path(config.config_file_name or INI))
+        refuse_skipped(skipped_in(layout, heads, ran_late(migration), Sources()))
 
 
 def _offline(config: Config, caller: Caller | None, metadata: sa.MetaData) -> None:

@@ -2,11 +2,15 @@
 
 import os
 import signal
+import sys
+import traceback
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import psycopg
+from alembic.config import main
 
 from schema.migrate import runner
 from tests.support.history import Database, until
@@ -42,13 +46,36 @@ def assert_once(database: Database) -> None:
     until(lambda: database.runner_locks() == 0)
 
 
-def _killed(database: Database, number: int) -> bool:
-    """Run an upgrade, in a process of its own, that kills itself after a statement; False when it came to its end."""
+def alembic_in_forks(count: int, config: Path, url: str, *arguments: str) -> tuple[list[int], list[str]]:
+    """Run plain `alembic` in as many processes at once; their exit codes, and what each wrote to stderr."""
+    files = [config.with_name(f"stderr-{number}") for number in range(count)]
+    children = [_fork() or _alembic(file, config, url, arguments) for file in files]
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    return codes, [file.read_text() for file in files]
+
+
+def _alembic(stderr: Path, config: Path, url: str, arguments: tuple[str, ...]) -> NoReturn:
+    code = 1
+    with stderr.open("w") as sys.stderr:
+        try:
+            os.environ["SCHEMACTL_URL"] = url
+            main(["-c", str(config), *arguments])
+            code = 0
+        except BaseException:  # noqa: BLE001
+            traceback.print_exc()
+    os._exit(code)
+
+
+def _fork() -> int:
     with warnings.catch_warnings():
         # Of the test runner's other thread; the child takes none of its locks.
         warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child:
+        return os.fork()
+
+
+def _killed(database: Database, number: int) -> bool:
+    """Run an upgrade, in a process of its own, that kills itself after a statement; False when it came to its end."""
+    if child := _fork():
         return os.waitpid(child, 0)[1] == signal.SIGKILL
     count, real = 0, psycopg.Cursor.execute
 

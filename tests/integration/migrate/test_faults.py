@@ -1,17 +1,18 @@
 """Runs that are killed, cut off, kept waiting or crowded: each statement once, and the next run goes on."""
 
-import subprocess
+import re
 import threading
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from schema.errors import DatabaseError, LockTimeoutError, RevisionError
 from schema.migrate import runner
 from schema.pg.connect import connect
 from schema.pg.scratch import ScratchServer
-from tests.support.faults import BLOCK, LAST, TABLE, assert_once, die_and_go_on
-from tests.support.history import Database, alembic, alembic_command, alembic_environment, project, until
+from tests.support.faults import BLOCK, LAST, TABLE, alembic_in_forks, assert_once, die_and_go_on
+from tests.support.history import Database, alembic, project, until
 
 
 @pytest.fixture
@@ -21,17 +22,9 @@ def chain(database: Database, tmp_path: Path) -> Database:
 
 
 def test_ten_runners_at_once(chain: Database) -> None:
-    runners = [
-        subprocess.Popen(
-            alembic_command("upgrade", "head", config=chain.config),
-            env=alembic_environment(chain.url),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(10)
-    ]
-    output = [process.communicate(timeout=60)[1] for process in runners]
-    assert [process.returncode for process in runners] == [0] * 10, output
+    """Plain `alembic` in ten processes, forked from this one, which has imported everything."""
+    codes, output = alembic_in_forks(10, chain.config, chain.url, "upgrade", "head")
+    assert codes == [0] * 10, output
     assert sorted(text.count("Running upgrade") for text in output) == [0] * 9 + [3]
     assert_once(chain)
 
@@ -168,6 +161,76 @@ def test_a_lock_that_is_not_to_be_had_in_and_after_a_block(database: Database, t
     assert database.rows("SELECT n FROM one") == [(1,)]
     assert database.index("ix_one_n") == ("public.one USING btree (n)", True)
     assert database.value("SELECT count(*) FROM pg_index WHERE NOT indisvalid") == 0
+
+
+@pytest.mark.parametrize("mode", ["ROW EXCLUSIVE", "ACCESS EXCLUSIVE"])
+def test_a_version_table_that_somebody_holds(chain: Database, mode: str) -> None:
+    """One with an UPDATE of his own keeps off our UPDATE, and is waited for as for any other lock; others may read.
+
+    One who keeps off readers too is named when the run looks where it is.
+    """
+    chain.upgrade("r1")
+    before = chain.catalog()
+    messages: list[str] = []
+    with connect(chain.target) as holder:
+        if mode == "ACCESS EXCLUSIVE":
+            holder.execute("LOCK TABLE alembic_version")
+            with pytest.raises(LockTimeoutError, match="lock timeout"):
+                chain.upgrade()
+            holder.rollback()
+            assert (chain.catalog(), chain.current()) == (before, ("r1",))
+            return
+        holder.execute("UPDATE alembic_version SET version_num = version_num")
+
+        def report(message: str) -> None:
+            messages.append(message)
+            assert chain.current() == ("r1",)
+            holder.rollback()
+
+        runner.upgrade(chain.project, chain.target, report=report)
+    assert messages == ["r2 did not get a lock in time; attempt 2 follows."]
+    assert_once(chain)
+
+
+def test_what_reindex_leaves_goes_before_the_next_attempt(database: Database, tmp_path: Path) -> None:
+    """Of the table, of its partitions and of what is kept beside it; what others left elsewhere stays."""
+    database.config = project(
+        tmp_path,
+        """
+        op.execute("CREATE TABLE whole (n int PRIMARY KEY, t text) PARTITION BY RANGE (n)")
+        op.execute("CREATE TABLE part PARTITION OF whole FOR VALUES FROM (0) TO (9)")
+        op.execute("CREATE TABLE other (n int PRIMARY KEY)")
+        """,
+        """
+        with op.get_context().autocommit_block():
+            op.execute("REINDEX TABLE CONCURRENTLY whole")
+        """,
+        lock_timeout_ms=150,
+        lock_retry_s=0,
+    )
+    database.upgrade("r1")
+
+    def invalid() -> list[str]:
+        rows = database.rows("SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid ORDER BY 1")
+        return [name for (name,) in rows]
+
+    with connect(database.target) as writer:
+        writer.execute("LOCK TABLE part IN ROW EXCLUSIVE MODE")
+        with pytest.raises(LockTimeoutError):
+            database.upgrade()
+    with connect(database.target) as writer, connect(database.target, autocommit=True, lock_timeout_ms=50) as other:
+        writer.execute("LOCK TABLE part, other IN ROW EXCLUSIVE MODE")
+        for table in ("part", "other"):
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                other.execute(f"REINDEX TABLE CONCURRENTLY {table}")
+    assert [re.sub(r"\d+", "", name) for name in invalid()] == [
+        "other_pkey_ccnew",
+        "part_pkey_ccnew",
+        "pg_toast.pg_toast__index_ccnew",
+    ]
+    database.upgrade()
+    assert invalid() == ["other_pkey_ccnew"]
+    assert database.current() == ("r2",)
 
 
 def test_a_connection_cut_in_a_block(chain: Database) -> None:
