@@ -54,6 +54,14 @@ def is_index_command(statement: str) -> bool:
     return found is not None and _CONCURRENTLY.search(statement) is not None
 
 
+def waits_harmlessly(statement: str) -> bool:
+    """Whether a statement keeps nobody from reading or writing, however long it waits for its locks.
+
+    REINDEX of a partitioned table or index does: it locks the partitions against writers.
+    """
+    return (_CREATE.match(statement) or _DROP.match(statement)) is not None
+
+
 def came_to_its_end(connection: sa.Connection, statement: str) -> bool:
     """Whether a command that was begun, and whose end nobody noted, has done its work after all.
 

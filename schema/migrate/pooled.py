@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from schema.errors import RevisionError
 from schema.migrate.journal import shown
-from schema.migrate.leftovers import is_index_command
+from schema.migrate.leftovers import waits_harmlessly
 
 _SET = re.compile(
     r"\s*SET\s+(?:SESSION\s+)?(?!(?:LOCAL|TRANSACTION|CONSTRAINTS|CHARACTERISTICS|AUTHORIZATION|SESSION)\b)"
@@ -85,7 +85,7 @@ class PooledSettings:
             RevisionError: it cannot.
         """
         missed = sorted(name for name in self._set if name not in _NOT_MISSED)
-        if missed or not is_index_command(statement):
+        if missed or not waits_harmlessly(statement):
             why = f"without the {', '.join(missed)} that the revision sets" if missed else "without the timeouts"
             raise RevisionError(
                 f"the connection goes through a pooler, where {shown(statement)} would run {why}",
@@ -93,7 +93,9 @@ class PooledSettings:
             )
         if not self._told:
             self._told = True
-            self._report("Behind a pooler, index commands with CONCURRENTLY run without lock_timeout.")
+            self._report(
+                "Behind a pooler, indexes are made and dropped CONCURRENTLY without lock_timeout and statement_timeout."
+            )
 
 
 def _key(name: str) -> str:

@@ -66,7 +66,9 @@ def test_our_history_from_empty_to_head_and_back(through: Through, head_database
     output = [process.communicate(timeout=60)[1] for process in runners]
     assert [process.returncode for process in runners] == [0, 0], output
     assert sorted(text.count("Running upgrade") for text in output) == [0, REVISIONS]
-    assert "index commands with CONCURRENTLY run without lock_timeout" in max(output, key=len)
+    assert "indexes are made and dropped CONCURRENTLY without lock_timeout and statement_timeout" in max(
+        output, key=len
+    )
     assert through.direct.current() == (HEAD,)
     assert through.direct.value("SELECT count(*) FROM pg_index WHERE NOT indisvalid") == 0
     assert through.direct.catalog() == Database(head_database).catalog()
@@ -136,6 +138,7 @@ def test_a_setting_that_postgresql_refuses(through: Through, tmp_path: Path) -> 
     ("statements", "why"),
     [
         (["VACUUM seen"], "where VACUUM seen would run without the timeouts"),
+        (["REINDEX TABLE CONCURRENTLY seen"], "where REINDEX TABLE CONCURRENTLY seen would run without the timeouts"),
         (
             ["SET search_path = other", "CREATE INDEX CONCURRENTLY i ON seen (place)", "RESET ALL"],
             "where CREATE INDEX CONCURRENTLY i ON seen (place) would run without the search_path that the "
