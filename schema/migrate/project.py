@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from alembic.config import Config
 from alembic.script import Script, ScriptDirectory
@@ -16,6 +16,7 @@ import schema
 from schema.errors import ConfigError, RevisionError, SchemaError
 
 INI = "alembic.ini"
+TOML = "pyproject.toml"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Project:
         """
         with _readable(ini):
             ini.read_text(encoding="utf-8")
-            config = Config(str(ini.absolute()))
+            config = alembic_config(ini)
             if not config.file_config.has_section(config.config_ini_section):
                 raise ConfigError(f"{ini} has no [{config.config_ini_section}] section")
             script = ScriptDirectory.from_config(config)
@@ -105,13 +106,31 @@ class Project:
         check_known(self.script, self.config, current)
 
 
+def alembic_config(ini: Path, **options: Any) -> Config:
+    """Alembic's configuration of an ini and the pyproject.toml beside it, either of which may be named or missing."""
+    toml = ini.absolute().with_name(TOML)
+    file = ini.absolute().with_name(INI) if ini.name == TOML else ini.absolute()
+    config = Config(file if file.is_file() else None, toml_file=toml if toml.is_file() else None, **options)
+    section = config.config_ini_section
+    if config.file_config.has_section(section) or not config.toml_alembic_config:
+        return config
+    # Alembic misses a section from which it only reads what may be left out.
+    config.file_config.add_section(section)
+    return config
+
+
+def config_path(config: Config) -> Path:
+    """The file that a configuration was read from: the ini, where there is one."""
+    return Path(config.config_file_name or config.toml_file_name or INI)
+
+
 def check_known(script: ScriptDirectory, config: Config, current: Sequence[str]) -> None:
     """`Project.check_known`, for whoever has the parts only."""
     known = {revision.revision for revision in script.walk_revisions()}
     strangers = [identifier for identifier in current if identifier not in known]
     if not strangers:
         return
-    refs = {name: _ref_with(Path(config.config_file_name or INI), name) for name in strangers}
+    refs = {name: _ref_with(config_path(config), name) for name in strangers}
     found = [f"{name} is in {ref}" for name, ref in refs.items() if ref]
     raise RevisionError(
         f"the database is at revision {', '.join(strangers)}, which {script.dir} does not have",
@@ -137,6 +156,8 @@ def _ref_with(ini: Path, identifier: str) -> str | None:
 def find_config(given: Path | None) -> Path:
     """Find the ini that is meant: the given one, ALEMBIC_CONFIG, the working directory's, or this project's own.
 
+    A pyproject.toml that speaks of Alembic will do too.
+
     Raises:
         ConfigError: the one that is named is not there.
     """
@@ -148,7 +169,9 @@ def find_config(given: Path | None) -> Path:
             who = "-c" if given else "ALEMBIC_CONFIG"
             raise ConfigError(f"there is no file {chosen}", hint=f"{who} takes the path of an alembic.ini.")
         return chosen
-    here = Path(INI)
+    here, toml = Path(INI), Path(TOML)
+    if not here.is_file() and toml.is_file() and b"[tool.alembic" in toml.read_bytes():
+        return toml
     return here if here.is_file() else own_config()
 
 
@@ -170,17 +193,18 @@ def state_dir(ini: Path) -> Path:
 
 
 def ini_option(config: Config, name: str) -> str | None:
-    """Read an option of the ini's main section; None when it is missing or empty.
+    """Read an option of the ini's main section, else of pyproject.toml; None when it is missing or empty.
 
     Raises:
         ConfigError: it holds a percent sign that is not doubled. The message does not repeat the value.
     """
     try:
-        return config.get_main_option(name) or None
+        text = config.get_main_option(name)
+        return str(config.toml_alembic_config.get(name, "")) or None if text is None else text or None
     except (configparser.Error, ValueError):
         # Not chained: the parser's message quotes the value, which may hold a password.
         raise ConfigError(
-            f"{name} in {config.config_file_name} cannot be read", hint="Write a percent sign in an ini as %%."
+            f"{name} in {config_path(config)} cannot be read", hint="Write a percent sign in an ini as %%."
         ) from None
 
 

@@ -9,7 +9,6 @@ from typing import Any, Final, TextIO
 
 import psycopg
 import sqlalchemy as sa
-from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext, MigrationStep, RevisionStep
 from alembic.util import CommandError
@@ -21,7 +20,7 @@ from schema.migrate.lock import RunnerLock, only_runner
 from schema.migrate.missing import Sources, layout_of, missing_in, note_late, ran_late, refuse_skipped, skipped_in
 from schema.migrate.offline import scripted
 from schema.migrate.plan import check_rows, check_steps, rows_after
-from schema.migrate.project import Project, Revision
+from schema.migrate.project import Project, Revision, alembic_config
 from schema.migrate.settings import ATTRIBUTE, Caller, RunSettings
 from schema.pg.connect import connection_options, is_pooled
 from schema.pg.errors import translate
@@ -314,7 +313,7 @@ def _run_environment(
     **options: Any,
 ) -> None:
     attributes = {ATTRIBUTE: Caller(target, report)}
-    config = Config(project.config.config_file_name, attributes=attributes, output_buffer=printed)
+    config = alembic_config(project.ini, attributes=attributes, output_buffer=printed)
     # For the environments of other projects, which know nothing of the attribute.
     url = target.url.update_query_dict({"options": connection_options(target, timeouts)}) if timeouts else target.url
     config.set_main_option("sqlalchemy.url", url.render_as_string(hide_password=False).replace("%", "%%"))

@@ -24,7 +24,7 @@ from schema.migrate.guard import Guard
 from schema.migrate.lock import RunnerLock, only_runner
 from schema.migrate.offline import scripted
 from schema.migrate.plan import check_rows, rows_after
-from schema.migrate.project import INI, check_known, ini_option, state_dir
+from schema.migrate.project import check_known, config_path, ini_option, state_dir
 from schema.pg.connect import engine
 from schema.pg.errors import translate
 from schema.pg.target import Target, named_target, resolve_target
@@ -129,7 +129,7 @@ def ini_target(config: Config) -> Target:
     return resolve_target(
         None,
         ini_url=ini_url,
-        state_dir=state_dir(Path(config.config_file_name or INI)),
+        state_dir=state_dir(config_path(config)),
         pg_bindir=Path(bindir) if bindir else None,
     )
 
@@ -198,7 +198,7 @@ def _check_plan(
         # git, which is asked then, is not looked for when a new database is made.
         from schema.migrate.missing import Sources, layout_of, ran_late, refuse_skipped, skipped_in
 
-        layout = layout_of(context.script, Path(config.config_file_name or INI))
+        layout = layout_of(context.script, config_path(config))
         refuse_skipped(skipped_in(layout, heads, ran_late(migration), Sources()))
 
 
@@ -269,5 +269,5 @@ def _number(config: Config, name: str, default: int) -> int:
     if text is None:
         return default
     if not text.isascii() or not text.isdigit():
-        raise ConfigError(f"{name} in {config.config_file_name} is not a whole number: {text!r}")
+        raise ConfigError(f"{name} in {config_path(config)} is not a whole number: {text!r}")
     return int(text)
