@@ -64,6 +64,9 @@ class Guard:
         self.unfinished: Unfinished | None = None
         self.standing: list[Entry] = []
         """Statements of the revision under way that stand committed."""
+        self.kept = 0
+        """How many revisions a block of a later one has committed, where all have one transaction."""
+        self._begun = 0
         self._step: RevisionStep | None = None
         self._past: Sequence[Entry] = ()
         self._fresh: list[Entry] = []
@@ -97,6 +100,7 @@ class Guard:
             DatabaseUnreachableError: the connection that holds the runner's lock broke.
         """
         self.lock.check()
+        self._begun += 1
         guarded = copy.copy(step)
         original = step.migration_fn
 
@@ -140,7 +144,7 @@ class Guard:
                 self._step = None
                 pause = min(0.1 * 2**attempt, LONGEST_PAUSE_S) * random.uniform(0.5, 1.0)  # noqa: S311
                 spent = time.monotonic() - began
-                if _sqlstate(error) not in RETRIED or not self._may_retry():
+                if _sqlstate(error) not in RETRIED or not self.own_transactions():
                     raise
                 if spent + pause > self.retry_s:
                     raise _gave_up(error, attempt, spent) from error
@@ -166,8 +170,8 @@ class Guard:
             self._pool.apply()
         self._step = step
 
-    def _may_retry(self) -> bool:
-        """Whether the transaction is this revision's alone, so that rolling it back takes nothing else along."""
+    def own_transactions(self) -> bool:
+        """Whether each revision has a transaction of its own, so that rolling it back takes nothing else along."""
         return bool(self.migration.opts.get("transaction_per_migration")) and not (
             self.migration._in_external_transaction  # noqa: SLF001
         )
@@ -189,7 +193,7 @@ class Guard:
         elif (unfinished.revision in self._applied()) is unfinished.is_upgrade:
             # Somebody finished it by hand and stamped it.
             self.journal.drop()
-            if self._may_retry():
+            if self.own_transactions():
                 self.connection.commit()
             self.unfinished = None
         elif first:
@@ -218,6 +222,7 @@ class Guard:
         try:
             with self._block():
                 self._stands(written)
+                self.kept = self._begun - 1
                 self._in_block = True
                 try:
                     yield

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import psycopg
+import sqlalchemy as sa
 from psycopg import IsolationLevel
 
 from schema.errors import DatabaseUnreachableError, LockTimeoutError
@@ -27,6 +28,15 @@ FROM pg_locks JOIN pg_stat_activity USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND classid::bigint = %(key)s >> 32 AND objid::bigint = %(key)s & 4294967295
+"""
+
+_SEEN = """
+SELECT EXISTS (
+    SELECT FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid = :pid
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND classid::bigint = CAST(:key AS bigint) >> 32 AND objid::bigint = CAST(:key AS bigint) & 4294967295
+)
 """
 
 _SETTINGS = {
@@ -73,6 +83,11 @@ class RunnerLock:
                 "the connection that holds this run's lock broke, so another run may have begun",
                 hint="Run the command again; what was committed stays.",
             ) from error
+
+    def guards(self, other: sa.Connection) -> bool:
+        """Whether another connection leads to the database that this lock is for: whether the lock is seen there."""
+        pid = self.connection.execute("SELECT pg_backend_pid()").fetchone()
+        return pid is not None and bool(other.scalar(sa.text(_SEEN), {"key": RUNNER_LOCK, "pid": pid[0]}))
 
 
 @contextmanager

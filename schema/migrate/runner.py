@@ -202,6 +202,12 @@ class _Runner:
     def _steps(
         self, heads: Any, migration: MigrationContext, destination: str, settings: RunSettings, lock: RunnerLock
     ) -> Iterator[RevisionStep]:
+        assert migration.connection is not None
+        if not lock.guards(migration.connection):
+            raise ConfigError(
+                f"{self.project.script.dir}/env.py connects to another database than {self.target.masked}",
+                hint="Let it take sqlalchemy.url from the configuration, or give the URL that it takes with --url.",
+            )
         self.before = self.after = tuple(sorted(heads))
         planned = _planned(self.project, self.before, destination, is_upgrade=self.is_upgrade, yes=self.options.yes)
         late = self._late(migration) if self.is_upgrade and (planned or self.options.missing) else []
@@ -279,9 +285,12 @@ class _Runner:
         return kind(f"revision {revision.id} ({revision.path}) failed: {message}; {self._standing()}", hint=hint)
 
     def _standing(self) -> str:
-        if not self.done:
-            return "no revision was committed by this run"
-        return f"committed by this run: {', '.join(step.revision.id for step in self.done)}"
+        ids = [step.revision.id for step in self.done]
+        kept = len(ids) if self.guard is None or self.guard.own_transactions() else self.guard.kept
+        stands = f"committed by this run: {', '.join(ids[:kept])}" if kept else "no revision was committed by this run"
+        if kept < len(ids):
+            stands += f", and {', '.join(ids[kept:])} went back with it, since env.py runs all in one transaction"
+        return stands
 
 
 def _check_destination(destination: str) -> None:

@@ -3,16 +3,27 @@
 import re
 import threading
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
-from schema.errors import DatabaseError, LockTimeoutError, RevisionError
+from schema.errors import ConfigError, DatabaseError, LockTimeoutError, RevisionError
 from schema.migrate import runner
 from schema.pg.connect import connect
 from schema.pg.scratch import ScratchServer
 from tests.support.faults import BLOCK, LAST, TABLE, alembic_in_forks, assert_once, die_and_go_on
 from tests.support.history import Database, alembic, project, until
+
+ONE_TRANSACTION = """
+import sqlalchemy as sa
+from alembic import context
+engine = sa.create_engine(context.config.get_main_option('sqlalchemy.url'), poolclass=sa.NullPool)
+with engine.connect() as connection:
+    context.configure(connection=connection)
+    with context.begin_transaction():
+        context.run_migrations()
+"""
 
 
 @pytest.fixture
@@ -231,6 +242,102 @@ def test_what_reindex_leaves_goes_before_the_next_attempt(database: Database, tm
     database.upgrade()
     assert invalid() == ["other_pkey_ccnew"]
     assert database.current() == ("r2",)
+
+
+def test_a_deadlock_in_the_first_revision(database: Database, tmp_path: Path) -> None:
+    """The version table was made in the transaction that goes back; the retry makes it again."""
+    database.run("CREATE TABLE one (n int)", "CREATE TABLE two (n int)")
+    database.config = project(
+        tmp_path,
+        """
+        op.execute("SET LOCAL lock_timeout = 0")
+        op.execute("SET LOCAL deadlock_timeout = '100ms'")
+        op.execute("ALTER TABLE one ADD m int")
+        op.execute("ALTER TABLE two ADD m int")
+        """,
+    )
+    messages: list[str] = []
+    failures: list[Exception] = []
+
+    def upgrade() -> None:
+        try:
+            runner.upgrade(database.project, database.target, report=messages.append)
+        except Exception as error:  # noqa: BLE001
+            failures.append(error)
+
+    with connect(database.target) as other:
+        other.execute("LOCK TABLE two")
+        thread = threading.Thread(target=upgrade)
+        thread.start()
+        until(
+            lambda: database.value("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'two'::regclass") > 0
+        )
+        other.execute("LOCK TABLE one")
+        other.rollback()
+    thread.join(30)
+    assert failures == []
+    assert messages == ["r1 did not get a lock in time; attempt 2 follows."]
+    assert database.current() == ("r1",)
+
+
+def test_one_transaction_for_all(database: Database, tmp_path: Path) -> None:
+    """As Alembic's own env.py has it: nothing is tried again, and what went back is not said to stand."""
+    block = "with op.get_context().autocommit_block():\n    op.execute('SELECT')\n"
+    database.config = project(
+        tmp_path, TABLE, block, "op.execute('SELECT')", "op.execute('ALTER TABLE busy ADD n int')"
+    )
+    (tmp_path / "history/env.py").write_text(ONE_TRANSACTION)
+    database.run("CREATE TABLE busy ()")
+    with connect(database.target) as reader:
+        reader.execute("SELECT FROM busy")
+        database.config.write_text(
+            database.config.read_text().replace("lock_timeout_ms = 2000", "lock_timeout_ms = 100")
+        )
+        with pytest.raises(LockTimeoutError) as failed:
+            database.upgrade()
+    assert failed.value.message.endswith(
+        "(SQLSTATE 55P03); committed by this run: r1, and r2, r3 went back with it, since env.py runs all in one "
+        "transaction"
+    )
+    assert database.current() == ("r1",)
+
+
+def test_an_environment_that_goes_elsewhere(database: Database, tmp_path: Path, server: Any) -> None:
+    """Its database would be changed without a lock, and the one that was named would stay as it is."""
+    database.config = project(tmp_path, TABLE)
+    env = ONE_TRANSACTION.replace("context.config.get_main_option('sqlalchemy.url')", repr(server.url("postgres")))
+    (tmp_path / "history/env.py").write_text(env)
+    with pytest.raises(ConfigError, match=r"history/env.py connects to another database than postgresql"):
+        database.upgrade()
+    assert not Database(server.url("postgres")).table_exists("item")
+
+
+def test_what_was_read_is_read_again_and_rows_that_a_write_returned_are_not_to_be_had(
+    database: Database, tmp_path: Path
+) -> None:
+    body = """
+    op.execute("CREATE TABLE item (n int)")
+    with op.get_context().autocommit_block():
+        n = op.get_bind().exec_driver_sql("SELECT 7").scalar_one()
+        op.execute(f"INSERT INTO item VALUES ({n})")
+        op.execute("SELECT 1/0")
+    """
+    database.config = project(tmp_path, body)
+    with pytest.raises(RevisionError, match="division by zero"):
+        database.upgrade()
+    file = tmp_path / "history/versions/r1.py"
+    returning = "assert op.get_bind().exec_driver_sql('INSERT INTO item VALUES (8) RETURNING n').scalar() == 8"
+    file.write_text(
+        file.read_text().replace('op.execute("SELECT 1/0")', f'{returning}\n        op.execute("SELECT 1/0")')
+    )
+    with pytest.raises(RevisionError, match="division by zero"):
+        database.upgrade()
+    assert database.rows("SELECT n FROM item") == [(7,), (8,)]
+    file.write_text(file.read_text().replace("1/0", "1"))
+    lost = r"statement 4, which stands committed, was INSERT INTO item VALUES \(8\) RETURNING n, and is needed again"
+    with pytest.raises(RevisionError, match=lost):
+        database.upgrade()
+    assert database.rows("SELECT n FROM item") == [(7,), (8,)]
 
 
 def test_a_connection_cut_in_a_block(chain: Database) -> None:
