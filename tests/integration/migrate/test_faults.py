@@ -3,27 +3,16 @@
 import re
 import threading
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 
-from schema.errors import ConfigError, DatabaseError, LockTimeoutError, RevisionError
+from schema.errors import DatabaseError, LockTimeoutError, RevisionError
 from schema.migrate import runner
 from schema.pg.connect import connect
 from schema.pg.scratch import ScratchServer
 from tests.support.faults import BLOCK, LAST, TABLE, alembic_in_forks, assert_once, die_and_go_on
 from tests.support.history import Database, alembic, project, until
-
-ONE_TRANSACTION = """
-import sqlalchemy as sa
-from alembic import context
-engine = sa.create_engine(context.config.get_main_option('sqlalchemy.url'), poolclass=sa.NullPool)
-with engine.connect() as connection:
-    context.configure(connection=connection)
-    with context.begin_transaction():
-        context.run_migrations()
-"""
 
 
 @pytest.fixture
@@ -280,38 +269,6 @@ def test_a_deadlock_in_the_first_revision(database: Database, tmp_path: Path) ->
     assert database.current() == ("r1",)
 
 
-def test_one_transaction_for_all(database: Database, tmp_path: Path) -> None:
-    """As Alembic's own env.py has it: nothing is tried again, and what went back is not said to stand."""
-    block = "with op.get_context().autocommit_block():\n    op.execute('SELECT')\n"
-    database.config = project(
-        tmp_path, TABLE, block, "op.execute('SELECT')", "op.execute('ALTER TABLE busy ADD n int')"
-    )
-    (tmp_path / "history/env.py").write_text(ONE_TRANSACTION)
-    database.run("CREATE TABLE busy ()")
-    with connect(database.target) as reader:
-        reader.execute("SELECT FROM busy")
-        database.config.write_text(
-            database.config.read_text().replace("lock_timeout_ms = 2000", "lock_timeout_ms = 100")
-        )
-        with pytest.raises(LockTimeoutError) as failed:
-            database.upgrade()
-    assert failed.value.message.endswith(
-        "(SQLSTATE 55P03); committed by this run: r1, and r2, r3 went back with it, since env.py runs all in one "
-        "transaction"
-    )
-    assert database.current() == ("r1",)
-
-
-def test_an_environment_that_goes_elsewhere(database: Database, tmp_path: Path, server: Any) -> None:
-    """Its database would be changed without a lock, and the one that was named would stay as it is."""
-    database.config = project(tmp_path, TABLE)
-    env = ONE_TRANSACTION.replace("context.config.get_main_option('sqlalchemy.url')", repr(server.url("postgres")))
-    (tmp_path / "history/env.py").write_text(env)
-    with pytest.raises(ConfigError, match=r"history/env.py connects to another database than postgresql"):
-        database.upgrade()
-    assert not Database(server.url("postgres")).table_exists("item")
-
-
 def test_what_was_read_is_read_again_and_rows_that_a_write_returned_are_not_to_be_had(
     database: Database, tmp_path: Path
 ) -> None:
@@ -338,6 +295,24 @@ def test_what_was_read_is_read_again_and_rows_that_a_write_returned_are_not_to_b
     with pytest.raises(RevisionError, match=lost):
         database.upgrade()
     assert database.rows("SELECT n FROM item") == [(7,), (8,)]
+
+
+def test_a_procedure_that_commits(database: Database, tmp_path: Path) -> None:
+    """It cannot share a transaction with its note, and nothing but the note says that it ran."""
+    body = """
+    op.execute("CREATE TABLE log (line text)")
+    op.execute("CREATE PROCEDURE once() LANGUAGE plpgsql AS $$BEGIN INSERT INTO log VALUES ('once'); COMMIT; END$$")
+    with op.get_context().autocommit_block():
+        op.execute("CALL once()")
+        op.execute("SELECT 1/0")
+    """
+    database.config = project(tmp_path, body)
+    with pytest.raises(RevisionError, match=r"these stand committed, .* CALL once\(\); no revision"):
+        database.upgrade()
+    file = tmp_path / "history/versions/r1.py"
+    file.write_text(file.read_text().replace("1/0", "1"))
+    database.upgrade()
+    assert database.rows("SELECT line FROM log") == [("once",)]
 
 
 def test_a_connection_cut_in_a_block(chain: Database) -> None:
