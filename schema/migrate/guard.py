@@ -218,7 +218,7 @@ class Guard:
         if self._step is not None:
             # In the transaction that the block is about to commit.
             written = self._write_fresh()
-        broken: sa.exc.DBAPIError | None = None
+        broken: BaseException | None = None
         try:
             with self._block():
                 self._stands(written)
@@ -226,7 +226,7 @@ class Guard:
                 self._in_block = True
                 try:
                     yield
-                except sa.exc.DBAPIError as error:
+                except BaseException as error:
                     broken = error
                     raise
                 finally:

@@ -5,7 +5,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -95,6 +95,24 @@ def _killed(database: Database, number: int) -> bool:
         runner.upgrade(database.project, database.target, "r2", on_step=begin)
     finally:
         os._exit(0)
+
+
+def interrupt(database: Database, when: Callable[[], bool]) -> int:
+    """Run an upgrade in a process of its own, press Ctrl-C when it is time, and return its exit code."""
+    child = _fork()
+    if not child:
+        code = 0
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            runner.upgrade(database.project, database.target)
+        except KeyboardInterrupt:
+            code = 130
+        except BaseException:  # noqa: BLE001
+            code = 1
+        os._exit(code)
+    until(when)
+    os.kill(child, signal.SIGINT)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def die_and_go_on(database: Database, direct: Database, numbers: Iterable[int]) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from schema.errors import DatabaseError, LockTimeoutError, RevisionError
 from schema.migrate import runner
 from schema.pg.connect import connect
 from schema.pg.scratch import ScratchServer
-from tests.support.faults import BLOCK, LAST, TABLE, alembic_in_forks, assert_once, die_and_go_on
+from tests.support.faults import BLOCK, LAST, TABLE, alembic_in_forks, assert_once, die_and_go_on, interrupt
 from tests.support.history import Database, alembic, project, until
 
 
@@ -231,6 +231,22 @@ def test_what_reindex_leaves_goes_before_the_next_attempt(database: Database, tm
     database.upgrade()
     assert invalid() == ["other_pkey_ccnew"]
     assert database.current() == ("r2",)
+
+
+def test_ctrl_c_while_an_index_is_built(chain: Database) -> None:
+    """It is not taken for a connection that broke, the server stops too, and the next run goes on."""
+    chain.upgrade("r1")
+    building = (
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONCURRENTLY%' "
+        "AND wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    with connect(chain.target) as writer:
+        writer.execute("LOCK TABLE item IN ROW EXCLUSIVE MODE")
+        assert interrupt(chain, lambda: chain.value(building) == 1) == 130
+        until(lambda: chain.value(building) == 0)
+        assert chain.index("ix_item_n") == ("public.item USING btree (n)", False)
+    chain.upgrade()
+    assert_once(chain)
 
 
 def test_a_deadlock_in_the_first_revision(database: Database, tmp_path: Path) -> None:
