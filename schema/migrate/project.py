@@ -2,8 +2,9 @@
 
 import configparser
 import os
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -52,7 +53,8 @@ class Project:
         Raises:
             ConfigError: the ini or a revision file cannot be read.
         """
-        with _readable(ini):
+        # Revision files are run for it; what one prints is no data of ours.
+        with _readable(ini), redirect_stdout(sys.stderr):
             ini.read_text(encoding="utf-8")
             config = alembic_config(ini)
             if not config.file_config.has_section(config.config_ini_section):
@@ -226,6 +228,6 @@ def _readable(ini: Path) -> Iterator[None]:
         ) from None
     except CommandError as error:
         raise ConfigError(f"{ini} does not lead to an Alembic history: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # Alembic executes every revision file to know its place; whatever one raises ends here.
         raise ConfigError(f"the history of {ini} cannot be loaded: {type(error).__name__}: {error}") from error

@@ -1,7 +1,9 @@
 """Runs revisions of any Alembic project, one after the other, and says which one failed and what stands."""
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO
@@ -326,8 +328,15 @@ def _run_environment(
     # For the environments of other projects, which know nothing of the attribute.
     url = target.url.update_query_dict({"options": connection_options(target, timeouts)}) if timeouts else target.url
     config.set_main_option("sqlalchemy.url", url.render_as_string(hide_password=False).replace("%", "%%"))
-    with EnvironmentContext(config, project.script, fn=steps, **options):
-        project.script.run_env()
+    try:
+        with redirect_stdout(sys.stderr), EnvironmentContext(config, project.script, fn=steps, **options):
+            project.script.run_env()
+    except SystemExit as error:
+        # With no more than that the command would end, and with 0 where nobody gave a code.
+        raise RevisionError(
+            f"env.py or a revision of {project.script.dir} called sys.exit({error.code!r})",
+            hint="Let it raise an error that says what is wrong.",
+        ) from error
 
 
 def _translated(error: Exception, project: Project) -> SchemaError:

@@ -1,10 +1,12 @@
 """Environments as other projects have them: how they connect, and where their options are."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from schema.cli import run
 from schema.errors import ConfigError, LockTimeoutError, RevisionError
 from schema.migrate import runner
 from schema.migrate.project import Project
@@ -102,6 +104,29 @@ def test_an_asynchronous_environment(chain: Database, tmp_path: Path) -> None:
         runner.upgrade(chain.project, chain.target, report=report)
     assert messages[-1] == "r2 did not get a lock in time; attempt 2 follows."
     assert_once(chain)
+
+
+def test_what_is_printed_is_no_data_and_an_exit_is_an_error(
+    database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database.config = project(tmp_path, "print('in r1')", "import sys\nsys.exit()")
+    env = tmp_path / "history/env.py"
+    good = env.read_text()
+    env.write_text(f"print('in env.py')\n{good}")
+    url = ["-c", str(database.config), "--url", database.url]
+    assert run([*url, "--format", "json", "upgrade"]) == 1
+    printed = capsys.readouterr()
+    assert "revision r2 (" in json.loads(printed.out)["error"]["message"]
+    assert "called sys.exit(None); committed by this run: r1" in json.loads(printed.out)["error"]["message"]
+    assert "in env.py\n" in printed.err
+    assert "in r1\n" in printed.err
+
+    env.write_text(f"raise SystemExit\n{good}")
+    assert run([*url, "upgrade"]) == 1
+    assert f"env.py or a revision of {tmp_path}/history called sys.exit(None)" in capsys.readouterr().err
+    (tmp_path / "history/versions/r2.py").write_text("print('while read')\nraise SystemExit(0)\n")
+    assert run([*url, "status"]) == 2
+    assert "cannot be loaded: SystemExit: 0" in capsys.readouterr().err
 
 
 def test_a_project_of_a_pyproject_alone(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
