@@ -21,7 +21,7 @@ from sqlalchemy.engine.interfaces import DBAPICursor, ExecutionContext
 
 from schema.errors import DatabaseError, LockTimeoutError, RevisionError
 from schema.migrate.journal import Entry, Journal, Unfinished, digest, shown
-from schema.migrate.leftovers import came_to_its_end, is_index_command
+from schema.migrate.leftovers import came_to_its_end, is_harmless_again, is_index_command
 from schema.migrate.lock import RunnerLock
 from schema.migrate.pooled import PooledSettings
 from schema.pg.connect import is_pooled, local_settings
@@ -342,6 +342,11 @@ class Guard:
         """Run a statement that PostgreSQL refuses in a transaction: recorded before, and again after."""
         if self._pool is not None:
             self._pool.check_outside(statement)
+        if is_harmless_again(statement):
+            # Noted with the next one: until that has begun, it may as well run again.
+            run()
+            self._fresh.append(Entry(mark, shown(statement), "once"))
+            return
         entry = Entry(mark, shown(statement), "once", committed=False)
         self._fresh.append(entry)
         self._stands(self._write_fresh(ahead=True))

@@ -17,6 +17,7 @@ _DROP = re.compile(
 _REINDEX = re.compile(
     rf"\s*REINDEX\s+(?:\([^)]*\)\s*)?(INDEX|TABLE|SCHEMA)\s+(?:CONCURRENTLY\s+)?{_NAME}\s*;?\s*$", re.IGNORECASE
 )
+_IF_EXISTS = re.compile(r"\bIF\s+EXISTS\b", re.IGNORECASE)
 _CONCURRENTLY = re.compile(r"\bCONCURRENTLY\b", re.IGNORECASE)
 
 _INDEX = """
@@ -60,6 +61,11 @@ def waits_harmlessly(statement: str) -> bool:
     REINDEX of a partitioned table or index does: it locks the partitions against writers.
     """
     return (_CREATE.match(statement) or _DROP.match(statement)) is not None
+
+
+def is_harmless_again(statement: str) -> bool:
+    """Whether a statement may run twice with nothing between."""
+    return _DROP.match(statement) is not None and _IF_EXISTS.search(statement) is not None
 
 
 def came_to_its_end(connection: sa.Connection, statement: str) -> bool:

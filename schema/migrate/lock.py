@@ -1,6 +1,8 @@
 """One runner at a time: an advisory lock of the database, on a connection of its own."""
 
+import math
 import os
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -64,20 +66,25 @@ class Holder:
         return f"server process {self.pid}{host}{age}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunnerLock:
     """The lock, held."""
 
     connection: Connection
+    _asked: float = -math.inf
 
     def check(self) -> None:
-        """Make sure that it still is.
+        """Make sure that it still is. The server is asked once a second; in between it is enough that it says nothing.
 
         Raises:
             DatabaseUnreachableError: its connection broke, so that another run may have begun.
         """
         try:
+            silent = not select.select([self.connection.fileno()], [], [], 0)[0]
+            if silent and time.monotonic() - self._asked < 1:
+                return
             self.connection.execute("SELECT 1")
+            self._asked = time.monotonic()
         except psycopg.Error as error:
             raise DatabaseUnreachableError(
                 "the connection that holds this run's lock broke, so another run may have begun",
@@ -137,6 +144,6 @@ def _take(connection: Connection, wait_s: float, report: Callable[[str], None]) 
 
 def _try(connection: Connection) -> bool:
     # PostgreSQL 17 and newer end long transactions where an administrator says so; older ones lack the setting.
-    connection.execute("SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'")
-    row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [RUNNER_LOCK]).fetchone()
+    lasting = ", set_config('transaction_timeout', '0', true)" if connection.info.server_version >= 170000 else ""
+    row = connection.execute(f"SELECT pg_try_advisory_xact_lock(%s){lasting}", [RUNNER_LOCK]).fetchone()
     return row is not None and bool(row[0])
