@@ -125,7 +125,8 @@ class Journal:
         }
         self._execute(
             f"INSERT INTO {self.name} SELECT noted.* FROM (VALUES {rows}) AS noted{f', {_HURRIED}' if ahead else ''} "
-            "ON CONFLICT (place) DO UPDATE SET kind = excluded.kind, committed_at = excluded.committed_at",
+            "ON CONFLICT (place) DO UPDATE SET digest = excluded.digest, statement = excluded.statement, "
+            "kind = excluded.kind, row_count = excluded.row_count, committed_at = excluded.committed_at",
             revision=revision,
             is_upgrade=is_upgrade,
             **values,
