@@ -273,7 +273,7 @@ class Guard:
             if entry.committed and entry.kind == "again":
                 self._again(statement, context, run)
                 return
-            if not entry.committed and came_to_its_end(self.connection, statement):
+            if not entry.committed and came_to_its_end(self.connection, statement) and entry.digest == mark:
                 self.journal.done(place)
                 entry = dataclasses.replace(entry, committed=True)
             if entry.committed:

@@ -80,8 +80,9 @@ class RunnerLock:
             DatabaseUnreachableError: its connection broke, so that another run may have begun.
         """
         try:
-            silent = not select.select([self.connection.fileno()], [], [], 0)[0]
-            if silent and time.monotonic() - self._asked < 1:
+            poll = select.poll()
+            poll.register(self.connection.fileno(), select.POLLIN)
+            if not poll.poll(0) and time.monotonic() - self._asked < 1:
                 return
             self.connection.execute("SELECT 1")
             self._asked = time.monotonic()

@@ -43,6 +43,14 @@ def test_a_statement_that_failed_outside_of_a_transaction_may_become_another(dat
     assert database.rows("SELECT n FROM log") == [(1,)]
 
 
+def test_an_index_of_another_statement_is_not_taken_for_its_own(database: Database, file: Path) -> None:
+    fail(database, file, f"{BLOCK}op.execute('CREATE INDEX CONCURRENTLY i ON log (nothing)')")
+    database.run("CREATE INDEX i ON log (n)")
+    edit(file, f"{BLOCK}op.execute('CREATE INDEX CONCURRENTLY i ON log ((n + 1))')")
+    with pytest.raises(RevisionError, match='relation "i" already exists'):
+        database.upgrade()
+
+
 def test_other_parameters_are_another_statement(database: Database, file: Path) -> None:
     insert = f"{BLOCK}op.get_bind().exec_driver_sql('INSERT INTO log VALUES (%s)', (1,))\n    "
     fail(database, file, insert + FAILS)
