@@ -290,9 +290,10 @@ class Releases:
         self.write("d", "c", "CREATE TABLE d (n int)")
         self.write("e", "d", "CREATE TABLE e (n int)")
 
-    def git(self, *words: str) -> None:
+    def git(self, *words: str) -> str:
         identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
-        subprocess.run(["git", *identity, *words], cwd=self.folder, check=True, capture_output=True)
+        done = subprocess.run(["git", *identity, *words], cwd=self.folder, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
 
     def save(self, tag: str) -> None:
         self.git("add", "-A")
@@ -336,6 +337,21 @@ def test_an_upgrade_that_would_skip_revisions_is_refused(cli: Cli, releases: Rel
     cli.database.run("DROP TABLE e", "UPDATE alembic_version SET version_num = 'd'")
     assert cli("upgrade") == 0
     assert cli.json("status")[1]["skipped"] == []
+
+
+def test_without_releases_the_commits_of_the_branch_tell(cli: Cli, releases: Releases) -> None:
+    cli("upgrade")
+    releases.git("tag", "-d", "v1.0")
+    first = releases.git("rev-parse", "HEAD")
+    releases.relink()
+    releases.save("v1.1")
+    releases.git("tag", "-d", "v1.1")
+    assert cli("upgrade", "--missing") == 3
+    assert re.search(
+        f"if it got there with commit [0-9a-f]+, all ran; if it got there with commit {first[:7]}, b, c", cli.messages
+    )
+    assert cli("upgrade", "--missing", "--released-ref", first) == 0
+    assert all(cli.database.table_exists(name) for name in "abcde")
 
 
 def test_plain_alembic_refuses_to_skip_too(cli: Cli, releases: Releases) -> None:
