@@ -104,7 +104,7 @@ def test_settings_hold_in_a_revision_and_in_no_other_session(through: Through, t
             + NOTE.format("set in the block")
             + "    op.execute('RESET work_mem')\n    "
             + NOTE.format("reset in the block")
-            + "op.execute('SET TIME ZONE 7')\n"
+            + "op.execute('SET TIME ZONE 7')\nop.execute(\"SET work_mem = '7MB'\")\n"
             + NOTE.format("after")
             + "op.execute('RESET ALL')\n"
             + NOTE.format("reset")
@@ -120,7 +120,7 @@ def test_settings_hold_in_a_revision_and_in_no_other_session(through: Through, t
         ("in the block", "1234ms 5MB UTC"),
         ("set in the block", "5s 5MB UTC"),
         ("reset in the block", "5s 4MB UTC"),
-        ("after", "5s 4MB <+07>-07"),
+        ("after", "5s 7MB <+07>-07"),
         ("reset", "1234ms 4MB UTC"),
         ("next", "1234ms 4MB UTC"),
     ]
