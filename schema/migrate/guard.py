@@ -368,7 +368,7 @@ class Guard:
         try:
             place = self._count - len(written)
             if not self._written and not self._past:
-                self.journal.make()
+                self.journal.make(ahead=ahead)
             self.journal.write(self._step.revision.revision, self._step.is_upgrade, place, written, ahead=ahead)
         finally:
             self._own = own

@@ -97,16 +97,17 @@ class Journal:
         entries = (Entry(row.digest, row.statement, row.kind, row.row_count, row.committed) for row in rows)
         return Unfinished(rows[0].revision, rows[0].is_upgrade, tuple(entries))
 
-    def make(self) -> None:
-        """Make the table, if it is not there.
+    def make(self, *, ahead: bool = False) -> None:
+        """Make the table, if it is not there; `ahead` as for `write`.
 
         Its rows are short enough for PostgreSQL to make no second table for what is long, which costs as much again.
         """
-        self._execute(
+        statement = (
             f"CREATE TABLE IF NOT EXISTS {self.name} (place int PRIMARY KEY, revision varchar(255) NOT NULL, "
             "is_upgrade bool NOT NULL, digest varchar(64) NOT NULL, statement varchar(100) NOT NULL, "
             "kind varchar(5) NOT NULL, row_count int NOT NULL, committed_at timestamptz)"
         )
+        self._execute(f"DO $make$ BEGIN PERFORM * FROM {_HURRIED}; {statement}; END $make$" if ahead else statement)
 
     def write(
         self, revision: str, is_upgrade: bool, place: int, entries: Sequence[Entry], *, ahead: bool = False
