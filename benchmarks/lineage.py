@@ -17,9 +17,8 @@ from pathlib import Path
 
 import alembic
 
-from schema.pg.scratch import ScratchServer
+from schema.pg.scratch import DURABLE, ScratchServer
 
-DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 TARGETS = {"heads_500": 0.5, "heads_5000": 1 / 3, "help": 1.5, "upgrade": 1.1}
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = Path(sys.executable).parent
