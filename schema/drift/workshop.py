@@ -115,6 +115,17 @@ class Workshop:
                 undo()
 
     @contextmanager
+    def clone(self, source: Target) -> Iterator[Target]:
+        """A copy of a database of this server, dropped at the end; nobody may be connected to the source meanwhile."""
+        name = f"schemactl_drift_{uuid.uuid4().hex[:12]}"
+        template = sql.Identifier(str(source.url.database))
+        self._execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), template))
+        try:
+            yield self._target(name)
+        finally:
+            self._drop(name)
+
+    @contextmanager
     def roles_for(self, attempt: Callable[[], T], undo: Callable[[], None]) -> Iterator[T]:
         """Yield what `attempt` returns, with the roles that it names and the server lacks made on a server of ours.
 
