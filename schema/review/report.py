@@ -50,12 +50,12 @@ def as_github(review: Review) -> str:
     """An annotation per finding, at its file and line."""
     lines = []
     for finding in review.findings:
-        where = f"file={_property(str(_relative(finding.path)))},line={finding.line or 1}"
+        where = f"file={_property(str(relative(finding.path)))},line={finding.line or 1}"
         title = _property(f"{finding.rule.id}: {finding.rule.name}")
         text = _message(f"{finding.message}. {finding.rule.effect}" + _instead(finding))
         lines.append(f"::{_LEVELS[finding.severity]} {where},title={title}::{text}")
     lines += [
-        f"::error file={_property(str(_relative(revision.path)))},title=could not review::{_message(why)}"
+        f"::error file={_property(str(relative(revision.path)))},title=could not review::{_message(why)}"
         for revision, why in review.faults
     ]
     return "\n".join(lines)
@@ -117,7 +117,7 @@ def lock_table(trace: Trace) -> list[tuple[str, LockMode, Statement, Statement]]
 
 def _screen(review: Review, reviewed: Reviewed) -> str:
     trace = reviewed.trace
-    lines = [f"{trace.revision}: {verdict(reviewed).upper()}", f"  {_relative(trace.revision.path)}"]
+    lines = [f"{trace.revision}: {verdict(reviewed).upper()}", f"  {relative(trace.revision.path)}"]
     rows = lock_table(trace)
     if rows:
         lines.append("  Locks on tables that existed before:")
@@ -126,7 +126,7 @@ def _screen(review: Review, reviewed: Reviewed) -> str:
         lines.append("  Statements:")
         lines += [f"    {each.number:>2}. line {each.line}: {_shortened(each.text, 88)}" for each in trace.statements]
     for finding in reviewed.findings:
-        place = f"{_relative(finding.path)}:{finding.line}" if finding.line else str(_relative(finding.path))
+        place = f"{relative(finding.path)}:{finding.line}" if finding.line else str(relative(finding.path))
         lines += [f"  {finding.severity}: {finding.rule.id}: {finding.message}", f"    at {place}"]
         lines += textwrap.wrap(finding.rule.effect, 96, initial_indent="    ", subsequent_indent="    ")
         if finding.rule.instead and finding.severity > Severity.NOTE:
@@ -139,7 +139,7 @@ def _lock(review: Review, trace: Trace, row: tuple[str, LockMode, Statement, Sta
     name, mode, first, last = row
     span = f"statement {first.number}" if first.number == last.number else f"statements {first.number} to {last.number}"
     size = None if review.sizes is None else review.sizes.get(name)
-    told = "" if size is None else f"; {size.rows:,} rows, {_bytes(size.bytes)}"
+    told = "" if size is None else f"; {size.rows:,} rows, {bytes_text(size.bytes)}"
     seconds = estimated(trace, first, name, review.sizes)
     told += "" if seconds is None else f", about {seconds:,.1f} s"
     return f"{name}: {mode} ({span}), blocks {mode.blocks}{told}"
@@ -149,7 +149,7 @@ def _section(reviewed: Reviewed) -> str:
     if not reviewed.findings and not reviewed.accepted:
         return ""
     trace = reviewed.trace
-    lines = ["", "", f"## `{trace.revision.id}` {trace.revision.title}", "", f"`{_relative(trace.revision.path)}`", ""]
+    lines = ["", "", f"## `{trace.revision.id}` {trace.revision.title}", "", f"`{relative(trace.revision.path)}`", ""]
     if rows := lock_table(trace):
         lines += ["| table | lock | from statement | to statement |", "| --- | --- | --- | --- |"]
         lines += [f"| `{name}` | {mode} | {first.number} | {last.number} |" for name, mode, first, last in rows]
@@ -249,7 +249,8 @@ def _shortened(text: str, width: int) -> str:
     return words if len(words) <= width else f"{words[: width - 3]}..."
 
 
-def _bytes(number: float) -> str:
+def bytes_text(number: float) -> str:
+    """A number of bytes in the largest unit that it fills."""
     units = iter(("B", "KiB", "MiB", "GiB", "TiB"))
     unit = next(units)
     while number >= 1024 and unit != "TiB":
@@ -261,7 +262,8 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _relative(path: Path) -> Path:
+def relative(path: Path) -> Path:
+    """Below the current folder where it is; else as it stands."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 

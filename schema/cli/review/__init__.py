@@ -9,7 +9,7 @@ COMMANDS = {
     "run": Lazy(
         "schema.cli.review.run",
         "Run revisions on a scratch server and say what a DBA must know.",
-        (Format.MARKDOWN, Format.GITHUB),
+        (Format.MARKDOWN, Format.GITHUB, Format.HTML),
     ),
     "stats": Lazy("schema.cli.review.stats", "Save the sizes of production's tables for later reviews."),
 }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schema.cli.context import App, Result, pass_app
+from schema.cli.context import App, Format, Result, pass_app
 from schema.cli.database import project
 from schema.errors import ExitCode, UsageError
 
@@ -31,6 +31,12 @@ SESSIONS = 50
     metavar="URL",
     help="Make scratch databases on this server (it needs CREATEDB) and not on one of our own.",
 )
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report to this file and not to stdout.",
+)
 @pass_app
 def command(
     app: App,
@@ -40,6 +46,7 @@ def command(
     stats: str | None,
     no_reverse: bool,
     scratch_url: str | None,
+    output: Path | None,
 ) -> None:
     """Run revisions on a scratch server and say what a DBA must know.
 
@@ -51,11 +58,14 @@ def command(
     """
     from schema.review import report
     from schema.review.accept import read_settings
+    from schema.review.page import render
     from schema.review.review import Request, review
     from schema.review.rules import RULES
 
     if sum(choice is not None for choice in (which, since, latest)) > 1:
         raise UsageError("REV, --since and --latest choose revisions in different ways", hint="Give one of them.")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UsageError(f"{output} cannot be written: there is no folder {output.absolute().parent}")
     of = project(app)
     settings = read_settings(of.ini, [rule.id for rule in RULES])
     chosen = _chosen(of, which, since, latest)
@@ -72,6 +82,8 @@ def command(
         report=app.status,
     )
     found = review(request)
+    if output is not None:
+        app.status(report.summary(found))
     app.finish(
         Result(
             report.as_data(found),
@@ -79,7 +91,9 @@ def command(
             _exit_code(found, settings),
             markdown=report.as_markdown(found),
             github=report.as_github(found),
-        )
+            html=render(found) if app.format is Format.HTML else None,
+        ),
+        output,
     )
 
 
