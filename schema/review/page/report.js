@@ -9,7 +9,7 @@
   const links = new Map([...document.querySelectorAll(".history a")].map((link) => [link.hash, link.parentElement]));
   const revisions = [...document.querySelectorAll("article.revision")].map((element) => ({
     element,
-    entry: links.get("#" + encodeURIComponent(element.id)),
+    entry: links.get("#" + element.id),
     tables: tablesOf(element),
     groups: [...element.querySelectorAll("[data-group]")],
     locks: [...element.querySelectorAll("[data-table]")],
@@ -76,7 +76,7 @@
     if (table.value) state.set("table", table.value);
     if (text.value.trim()) state.set("text", text.value.trim());
     if (at && filtered()) state.set("at", at);
-    const fragment = filtered() ? "#?" + state : at && "#" + encodeURIComponent(at);
+    const fragment = filtered() ? "#?" + state : at && "#" + at;
     history.replaceState(null, "", fragment || location.href.split("#")[0]);
   }
 
@@ -95,7 +95,7 @@
 
   function read() {
     if (!location.hash.startsWith("#?")) {
-      const id = decodeURIComponent(location.hash.slice(1));
+      const id = location.hash.slice(1);
       if (id) {
         reveal(id);
         write(id);

@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from urllib.parse import quote
 
 from schema.migrate.project import Revision
 from schema.review.estimate import estimated
@@ -299,10 +298,6 @@ class View:
     def numbers(self, tables: Sequence[str]) -> str:
         """Tables as their places in the list of them, for an attribute: names may hold anything, blanks included."""
         return " ".join(str(self._numbers[table]) for table in tables if table in self._numbers)
-
-    def href(self, anchor: str) -> str:
-        """A link within the page."""
-        return "#" + quote(anchor)
 
 
 def anchor(revision: str, place: int) -> str:
