@@ -233,3 +233,18 @@ def long(number: int) -> Review:
         arms = count % 25
         before = (f"{count - 1:012x}",) if arms == 1 else (name, f"{count - 1:012x}") if arms == 2 else (name,)
     return review(*parts)
+
+
+def wide() -> Review:
+    """Thirty arms side by side, and a revision of sixty statements in thirty transactions, with long names."""
+    name = "public." + "x" * 63
+    relation = table(7, name)
+    statements = [
+        statement(n, f"SELECT '{'y' * 400}'", (relation, LockMode.EXCLUSIVE), transaction=(n + 1) // 2)
+        for n in range(1, 61)
+    ]
+    root = trace("root", "z" * 200, *statements, relations={7: relation})
+    arms = [trace("arm" * 15 + str(n), f"Arm {n}", parents=["root"]) for n in range(30)]
+    merge = trace("merge", "Join them", parents=[each.revision.id for each in arms])
+    one = finding(root, "index-blocking", f"{name} is built while writes wait", None, 60, name)
+    return review(reviewed(root, one), *map(reviewed, arms), reviewed(merge, outcome=None))
