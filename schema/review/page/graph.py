@@ -76,13 +76,15 @@ def _free(lanes: list[str | None]) -> int:
     return len(lanes) - 1
 
 
-def draw(graph: Sequence[Row]) -> tuple[float, list[Drawing]]:
+def draw(graph: Sequence[Row]) -> tuple[int, list[Drawing]]:
     """Width of the graph in pixels, and its rows."""
     lanes = 1 + max((max((row.lane, *row.through, *row.above, *row.below)) for row in graph), default=0)
-    width = min(float(PITCH * lanes), MOST_WIDTH)
+    width = min(PITCH * lanes, MOST_WIDTH)
+    # The outermost lanes keep half a pitch of room for their nodes.
+    pitch = (width - PITCH) / max(lanes - 1, 1)
 
     def x(lane: int) -> float:
-        return round((lane + 0.5) * width / lanes, 1)
+        return round(PITCH / 2 + lane * pitch, 1)
 
     return width, [
         Drawing(x(row.lane), " ".join(_lines(row, x)), f"M{x(row.lane):g} 0V50" if row.outside else "") for row in graph

@@ -201,12 +201,12 @@ class Section:
             yield title, [self._line(each, blamed=each.number in blamed) for each in own]
 
     def _line(self, each: Statement, *, blamed: bool) -> Line:
-        text = inspect.cleandoc(each.text).strip()
+        text = textwrap.dedent(each.text.strip("\n")).strip()
         return Line(
             each.number,
             each.line,
             text,
-            textwrap.shorten(text, HEAD, placeholder=" …"),
+            " ".join(text.split())[:HEAD],
             tuple(_marks(each)),
             tuple(self._facts(each)),
             blamed or each.error is not None,

@@ -58,7 +58,7 @@ def test_every_line_that_leaves_a_row_arrives_in_the_next() -> None:
         assert {*above.through, *above.below} == {*below.through, *below.above}
     width, drawings = draw(found)
     assert width == MOST_WIDTH
-    assert all(0 < drawing.x < width for drawing in drawings)
+    assert all(9 <= drawing.x <= width - 9 for drawing in drawings)
 
 
 def test_nothing_is_drawn_of_nothing() -> None:

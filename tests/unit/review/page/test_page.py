@@ -110,6 +110,12 @@ def test_a_strong_lock_differs_by_more_than_its_colour() -> None:
     assert heights == {"weak": "6", "strong": "16", "exclusive": "16"}
 
 
+def test_sql_keeps_its_lines_and_their_indentation() -> None:
+    assert "<code>ALTER TABLE kernels\n    ADD COLUMN asked_at timestamptz,\n    ADD COLUMN why text" in PAGE
+    one = made.trace("a", "A", made.statement(1, "\n    SELECT 1\n      + 2\n    "))
+    assert '<pre class="sql"><code>SELECT 1\n  + 2</code>' in render(made.review(made.reviewed(one)))
+
+
 def test_bars_stand_over_their_statements() -> None:
     bars = re.findall(r'<rect x="([\d.]+)%" width="([\d.]+)%"', PAGE)
     assert bars[:4] == [("20.0", "20.0"), ("40.0", "40.0"), ("60.0", "20.0"), ("80.0", "20.0")]
