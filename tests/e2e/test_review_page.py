@@ -51,7 +51,8 @@ def visible(page: Page) -> list[str]:
 
 def rules(page: Page) -> list[str]:
     """Rules of the findings that are shown."""
-    return page.locator(".finding:visible .rule").all_text_contents()
+    found = page.locator(".finding:visible").evaluate_all("all => all.map(each => each.dataset.rule)")
+    return [str(each) for each in found]
 
 
 def only(page: Page, *wanted: str) -> None:

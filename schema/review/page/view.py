@@ -3,86 +3,22 @@
 import ast
 import inspect
 import re
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from schema.migrate.project import Revision
-from schema.review.estimate import estimated
-from schema.review.facts import LockMode, Statement, Trace
+from schema.review.facts import Trace
 from schema.review.finding import Finding
 from schema.review.page import graph
 from schema.review.page.downgrade import Deed, deeds
-from schema.review.page.timeline import Held, held
-from schema.review.report import bytes_text, relative, verdict
+from schema.review.page.groups import Group, grouped
+from schema.review.page.statements import Line, transactions
+from schema.review.page.timeline import Bar, Held, Tick, bars, held, ticks
+from schema.review.report import relative, verdict
 from schema.review.review import Review, Reviewed
 
-HEAD = 160
-"""Characters of a statement that are shown before it is opened."""
-
 _OF_ALEMBIC = re.compile(r"^(Revision ID|Revises|Create Date|Branch Labels|Depends on):.*\n?", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Item:
-    """A finding, open or accepted."""
-
-    rule: str
-    name: str
-    severity: str
-    """`accepted` for one that is."""
-    message: str
-    effect: str
-    instead: str
-    place: str
-    """File and line."""
-    statement: int | None
-    reason: str
-    """Why it is accepted."""
-    tables: tuple[str, ...]
-    """What it is about; the tables of its statement, or of the revision, where it names none."""
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A lock on the timeline; places in percent of its width."""
-
-    name: str
-    table: str
-    """The same, or of an index its table."""
-    mode: str
-    strength: str
-    """`exclusive` stops reads, `strong` stops writes, `weak` stops nothing that applications do."""
-    words: str
-    left: float
-    width: float
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A statement on the timeline's scale."""
-
-    at: float
-    number: int
-    named: bool
-    commit: float | None
-    """Where its transaction ends, when it is the last of one and not the last of all."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A statement."""
-
-    number: int
-    line: int
-    text: str
-    head: str
-    """Its beginning, in one line."""
-    marks: tuple[str, ...]
-    """What a reader must not miss: strong locks, rewrites, scans, errors."""
-    facts: tuple[tuple[str, str], ...]
-    to_open: bool
 
 
 class Section:
@@ -115,130 +51,43 @@ class Section:
     def tables(self) -> tuple[str, ...]:
         """What it locks, or is found fault with for."""
         named = [each.relation for each in self._findings() if each.relation]
-        return tuple(sorted({*(_table(self.trace, each) for each in self.locks), *named}))
+        return tuple(sorted({*(each.table for each in self.locks), *named}))
 
     def _findings(self) -> Iterator[Finding]:
         yield from self.reviewed.findings
         yield from (finding for finding, _ in self.reviewed.accepted)
 
     @cached_property
-    def items(self) -> list[Item]:
-        """Findings, the worst first."""
-        return [self._item(finding, str(finding.severity), "") for finding in self.reviewed.findings]
+    def findings(self) -> list[Group]:
+        """What is open, the worst first."""
+        return grouped([(finding, "") for finding in self.reviewed.findings], self._tables_of)
 
     @cached_property
-    def accepted(self) -> list[Item]:
-        """Findings that somebody has accepted."""
-        return [self._item(finding, "accepted", entry.reason) for finding, entry in self.reviewed.accepted]
+    def accepted(self) -> list[Group]:
+        """What somebody has accepted."""
+        return grouped([(finding, entry.reason) for finding, entry in self.reviewed.accepted], self._tables_of)
 
-    def _item(self, finding: Finding, severity: str, reason: str) -> Item:
-        tables: Iterable[str] = [finding.relation] if finding.relation else ()
-        if not tables and finding.statement is not None:
-            tables = {_table(self.trace, each) for each in self.locks if each.covers(finding.statement)}
-        path = str(relative(finding.path))
-        return Item(
-            finding.rule.id,
-            finding.rule.name,
-            severity,
-            finding.message,
-            finding.rule.effect,
-            finding.rule.instead,
-            f"{path}:{finding.line}" if finding.line else path,
-            finding.statement,
-            reason,
-            tuple(sorted(tables)) or self.tables,
-        )
+    def _tables_of(self, finding: Finding) -> tuple[str, ...]:
+        if finding.relation:
+            return (finding.relation,)
+        at = finding.statement
+        return tuple(sorted({each.table for each in self.locks if at is not None and each.covers(at)})) or self.tables
 
     @property
-    def bars(self) -> Iterator[Bar]:
+    def bars(self) -> list[Bar]:
         """The lock timeline."""
-        numbers = [each.number for each in self.trace.statements]
-        for each in self.locks:
-            first, last = numbers.index(each.first.number), numbers.index(each.last.number)
-            unit = 100 / len(numbers)
-            strength = "exclusive" if each.mode is LockMode.ACCESS_EXCLUSIVE else "strong"
-            yield Bar(
-                each.relation.name,
-                _table(self.trace, each),
-                str(each.mode),
-                strength if each.mode.dangerous else "weak",
-                self._in_words(each),
-                round(first * unit, 3),
-                round((last - first + 1) * unit, 3),
-            )
-
-    def _in_words(self, each: Held) -> str:
-        first, last = each.first.number, each.last.number
-        span = f"statement {first}" if first == last else f"statements {first} to {last}"
-        table = _table(self.trace, each)
-        size = None if self.review.sizes is None else self.review.sizes.get(table)
-        seconds = estimated(self.trace, each.first, table, self.review.sizes)
-        words = [f"{span}; blocks {each.mode.blocks}"]
-        words += [] if size is None else [f"{size.rows:,} rows, {bytes_text(size.bytes)}"]
-        words += [] if seconds is None else [f"about {seconds:,.1f} s or more"]
-        return "; ".join(words)
+        return bars(self.trace, self.locks, self.review.sizes)
 
     @property
-    def ticks(self) -> Iterator[Tick]:
+    def ticks(self) -> list[Tick]:
         """The timeline's scale."""
-        statements = self.trace.statements
-        unit = 100 / max(len(statements), 1)
-        step = -(-len(statements) // 12)
-        for place, each in enumerate(statements):
-            following = statements[place + 1 : place + 2]
-            ends = bool(following) and following[0].transaction != each.transaction
-            commit = round((place + 1) * unit, 3) if ends else None
-            yield Tick(round((place + 0.5) * unit, 3), each.number, place % step == 0, commit)
+        return ticks(self.trace)
 
     @property
-    def transactions(self) -> Iterator[tuple[str, list[Line]]]:
+    def transactions(self) -> list[tuple[str, list[Line]]]:
         """Statements, by transaction."""
         blamed = {each.statement for each in self._findings()}
-        for number in dict.fromkeys(each.transaction for each in self.trace.statements):
-            own = [each for each in self.trace.statements if each.transaction == number]
-            alone = all(each.alone for each in own)
-            title = f"Transaction {number}" + (", one statement committed by itself" if alone else "")
-            yield title, [self._line(each, blamed=each.number in blamed) for each in own]
-
-    def _line(self, each: Statement, *, blamed: bool) -> Line:
-        text = textwrap.dedent(each.text.strip("\n")).strip()
-        return Line(
-            each.number,
-            each.line,
-            text,
-            " ".join(text.split())[:HEAD],
-            tuple(_marks(each)),
-            tuple(self._facts(each)),
-            blamed or each.error is not None,
-        )
-
-    def _facts(self, each: Statement) -> Iterator[tuple[str, str]]:
-        def name(oid: int) -> str:
-            return self.trace.relations[oid].name
-
-        yield "Place", f"{self.path}:{each.line}"
-        limits = ("lock_timeout", each.lock_timeout_ms), ("statement_timeout", each.statement_timeout_ms)
-        yield "Timeouts", ", ".join(f"{name} {_duration(milliseconds)}" for name, milliseconds in limits)
-        if self.times:
-            yield "On the scratch server", f"{each.seconds * 1000:,.1f} ms"
-        if each.rows is not None and each.rows >= 0:
-            yield "Rows", f"{each.rows:,}"
-        locks = [f"{lock.relation.name} {lock.mode}" for lock in each.locks]
-        lists = {
-            "Takes": locks,
-            "Rewrites": [relation.name for relation in each.rewritten],
-            "Scans": [f"{name(oid)} ({tuples:,} rows)" for oid, tuples in each.scanned.items()],
-            "Writes": [f"{name(oid)} ({counts.total:,} rows)" for oid, counts in each.written.items()],
-            "Creates": [relation.name for relation in each.created],
-            "Drops": [relation.name for relation in each.dropped],
-            "Renames": [f"{old.name} to {new.name}" for old, new in each.renamed],
-            "Changes": [f"{change.key.kind} {change.key.identity}" for change in each.changes],
-        }
-        yield from ((title, ", ".join(entries)) for title, entries in lists.items() if entries)
-        if each.notices:
-            yield "Server says", "\n".join(each.notices)
-        if each.error:
-            yield "Error", f"{each.error} ({each.sqlstate})" if each.sqlstate else each.error
+        return transactions(self.trace, blamed, times=self.times)
 
     @property
     def deeds(self) -> list[Deed]:
@@ -290,14 +139,15 @@ class View:
     def count(self, severity: str) -> int:
         """Findings of a severity, `accepted` ones, revisions that are `clean`, or that could not `run`."""
         if severity == "clean":
-            return sum(not (each.items or each.accepted or each.error) for each in self.sections)
+            return sum(not (each.findings or each.accepted or each.error) for each in self.sections)
         if severity == "run":
             return sum(each.error is not None for each in self.sections) + len(self.missing)
-        return sum(item.severity == severity for each in self.sections for item in [*each.items, *each.accepted])
+        groups = [group for each in self.sections for group in [*each.findings, *each.accepted]]
+        return sum(len(group.items) for group in groups if group.severity == severity)
 
     def numbers(self, tables: Sequence[str]) -> str:
         """Tables as their places in the list of them, for an attribute: names may hold anything, blanks included."""
-        return " ".join(str(self._numbers[table]) for table in tables if table in self._numbers)
+        return " ".join(str(self._numbers[table]) for table in tables)
 
 
 def anchor(revision: str, place: int) -> str:
@@ -313,26 +163,3 @@ def icon(reviewed: Reviewed) -> str:
     if worst is None:
         return "accepted" if reviewed.accepted else "clean"
     return str(worst)
-
-
-def _table(trace: Trace, each: Held) -> str:
-    """The table that a lock is about: that of the index, if it is on one."""
-    relation = each.relation
-    known = None if relation.table is None else trace.relations.get(relation.table)
-    return (known or relation).name
-
-
-def _marks(each: Statement) -> Iterator[str]:
-    if each.error is not None:
-        yield "fails"
-    strongest = max((lock.mode for lock in each.locks if lock.relation.is_table), default=None)
-    if strongest is not None and strongest.dangerous:
-        yield str(strongest)
-    if any(relation.is_table for relation in each.rewritten):
-        yield "rewrites"
-    if any(each.scanned.values()):
-        yield "scans"
-
-
-def _duration(milliseconds: int) -> str:
-    return "none" if not milliseconds else f"{milliseconds / 1000:g} s"

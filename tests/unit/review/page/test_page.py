@@ -84,7 +84,7 @@ def test_ids_are_unique_and_links_lead_somewhere() -> None:
         "PostgreSQL 18 · each as if deployed alone · sizes of production known",
         "error New column rewrites the table column-rewrite sessions is rewritten.",
         'op.add_column("app", sa.Column("token", sa.Uuid, nullable=True))',
-        "migrations/versions/b1.py:23 , statement 3",
+        "sessions is rewritten. statement 3, line 23",
         "public.sessions ACCESS EXCLUSIVE statements 3 to 4; blocks reads and writes; 1,250,000 rows, 3.0 GiB; about",
         "Transaction 2, one statement committed by itself",
         "lock_timeout none, statement_timeout 600 s",
