@@ -13,6 +13,7 @@ from schema.review.page import render
 from tests.support import page as made
 from tests.support.browser import chromium, opened
 
+ROOT = Path(__file__).parents[2]
 Open = Callable[..., AbstractContextManager[Page]]
 ALL = ["b1", "b2", "c3", "d4", "e5", "f6", "g7"]
 
@@ -32,7 +33,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     paths = {name: folder / f"{name}.html" for name in reviews}
     for name, review in reviews.items():
         paths[name].write_text(render(review), encoding="utf-8")
-    return paths
+    return {**paths, "example": ROOT / "docs/examples/review.html"}
 
 
 @pytest.fixture
@@ -235,7 +236,7 @@ WIDER = """() => [...document.querySelectorAll("body *")].filter(each => {
 
 
 @pytest.mark.parametrize("width", [320, 360, 768, 1280])
-@pytest.mark.parametrize("name", ["sample", "hostile", "wide"])
+@pytest.mark.parametrize("name", ["sample", "hostile", "wide", "example"])
 def test_nothing_overflows(show: Open, name: str, width: int) -> None:
     with show(name, viewport={"width": width, "height": 800}) as page:
         page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
@@ -332,7 +333,7 @@ def test_without_scripts_it_is_all_there(show: Open) -> None:
 
 def test_headings_and_landmarks_have_names(show: Open) -> None:
     with show() as page:
-        levels = page.locator("h1, h2, h3, h4").evaluate_all("all => all.map(each => Number(each.tagName[1]))")
+        levels = page.locator("h1, h2, h3, h4, h5, h6").evaluate_all("all => all.map(each => Number(each.tagName[1]))")
         assert levels[0] == 1
         assert all(after - before <= 1 for before, after in pairwise(levels))
         expect(page.get_by_role("navigation", name="History")).to_be_visible()

@@ -75,7 +75,7 @@ def command(
         together=bool(which or since or latest),
         scratch_url=scratch_url,
         pg_bindir=app.pg_bindir,
-        filler=_filler(of),
+        filler=own_rows(of),
         sizes=_sizes(stats),
         rules=tuple(rule for rule in RULES if rule.id not in settings.disabled),
         reverse=not no_reverse,
@@ -139,8 +139,8 @@ def _sizes(stats: str | None) -> "dict[str, Size] | None":
     return read_sizes(Target.parse(stats, "--stats")) if "://" in stats else load_sizes(Path(stats))
 
 
-def _filler(of: "Project") -> "Filler | None":
-    """This project's own rows come from its seed."""
+def own_rows(of: "Project") -> "Filler | None":
+    """What writes this project's own rows, from its seed; None for any other project."""
     from schema.migrate.project import own_config
 
     if of.ini.resolve() != own_config().resolve():
