@@ -157,7 +157,7 @@ def sample() -> Review:
             b1,
             finding(b1, "column-rewrite", "sessions is rewritten", statement=3, relation="public.sessions"),
             finding(b1, "no-lock-timeout", "statement 5 waits for its lock without limit", Severity.NOTE, statement=5),
-            outcome=Outcome(lost=(("public.kernels.why", 120),)),
+            outcome=Outcome(lost=(("public.kernels.why", 120), ("public.agents.region", 3))),
         ),
         reviewed(
             b2,

@@ -41,8 +41,10 @@ def _deeds(outcome: Outcome) -> Iterator[Deed]:
         else:
             told = _differing("Up, down and up ends in another catalog:", outcome.differences)
             yield Deed(not outcome.differences, told or "Up, down and up ends in the same catalog.")
-    for column, values in outcome.lost:
-        yield Deed(False, f"The downgrade loses {column}: the scratch database had {values:,} of its values.")
+    if outcome.lost:
+        tables = dict.fromkeys(name.rpartition(".")[0] for name, _ in outcome.lost)
+        columns = f"{len(outcome.lost)} column{'s' if len(outcome.lost) > 1 else ''}"
+        yield Deed(False, f"The downgrade loses what {columns} of {', '.join(tables)} held.")
     for statement, why in outcome.rerun:
         yield Deed(False, f"After a failure at statement {statement} it cannot be run again: {why}")
     for index in outcome.invalid_kept:

@@ -93,7 +93,7 @@ def test_ids_are_unique_and_links_lead_somewhere() -> None:
         "The downgrade refuses: RuntimeError: regions cannot be told again",
         "The downgrade ends in another catalog: column public.kernels.last_stat is missing.",
         "The upgrade fails when it is run again: it is there",
-        "The downgrade loses public.kernels.why: the scratch database had 120 of its values.",
+        "The downgrade loses what 2 columns of public.kernels, public.agents held.",
         "A merge: there is nothing to take down.",
         "It could not be run to its end. statement 1 at line 21 failed: division by zero",
         "its parents cannot be run: f6",
