@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO
@@ -64,6 +65,8 @@ class Options:
     missing: bool = False
     """Before an upgrade, run what came in below the database's revisions."""
     sources: Sources = field(default_factory=Sources)
+    guarded: bool = True
+    """Retry what gets no lock, and go on after an interruption; without, the database gets what `alembic` sends."""
 
 
 @dataclass(frozen=True)
@@ -206,10 +209,12 @@ class _Runner:
         self.before = self.after = tuple(sorted(heads))
         planned = _planned(self.project, self.before, destination, is_upgrade=self.is_upgrade, yes=self.options.yes)
         late = self._late(migration) if self.is_upgrade and (planned or self.options.missing) else []
-        self.guard = Guard(migration, report=self.report, retry_s=settings.lock_retry_s, lock=lock)
+        if self.options.guarded:
+            self.guard = Guard(migration, report=self.report, retry_s=settings.lock_retry_s, lock=lock)
         steps = [*late, *planned]
-        with self.guard.listening():
-            self.guard.start(steps)
+        with self.guard.listening() if self.guard is not None else nullcontext():
+            if self.guard is not None:
+                self.guard.start(steps)
             for number, step in enumerate(steps, start=1):
                 if self.options.until is not None and datetime.now().astimezone() >= self.options.until:
                     self.left = tuple(Revision.of(rest.revision) for rest in steps[number - 1 :])
@@ -217,7 +222,7 @@ class _Runner:
                 began = time.monotonic()
                 self.under_way = Step(Revision.of(step.revision), number, len(steps))
                 self.on_step(self.under_way)
-                guarded = self.guard.step(step)
+                guarded = self.guard.step(step) if self.guard is not None else step
                 if number <= len(late):
                     self._run_late(migration, guarded)
                 else:

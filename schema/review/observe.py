@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from schema.pg.target import Target
 from schema.review.facts import LockMode, Relation, Written
 
 _POLL_S = 0.002
+_BLOCKER_WAIT_MS = 500
 
 TELLING = (
     *("rewriting table ", "verifying table ", "building index ", "validating foreign key constraint "),
@@ -164,47 +166,40 @@ def watch(target: Target, pid: int, tables: list[Relation], run: Callable[[], No
     """Run a statement that commits by itself, and return the relation locks that its backend took or asked for.
 
     A blocker holds ROW EXCLUSIVE on every table, as a writing application does, so that what waits for writers waits
-    for it; it lets go when the backend is seen waiting. It holds no snapshot, so nothing waits for that. A third
-    session, in autocommit, reads pg_locks. Neither takes a lock that the backend waits for after the blocker has
-    gone, so there is no circle.
+    for it; it lets go when the backend is seen waiting, and when nobody looks any longer. It holds no snapshot, so
+    nothing waits for that. A third session, in autocommit, reads pg_locks. Neither takes a lock that the backend waits
+    for after the blocker has gone, so there is no circle. What another session of the revision holds so strongly that
+    the blocker gets no lock is not waited for.
     """
     seen: set[tuple[int, LockMode]] = set()
     done = threading.Event()
+    with ExitStack() as stack:
+        blocker = stack.enter_context(
+            connect(target, application_name="schemactl review blocker", lock_timeout_ms=_BLOCKER_WAIT_MS)
+        )
+        watcher = stack.enter_context(connect(target, application_name="schemactl review watch", autocommit=True))
 
-    def look() -> None:
-        with connect(target, application_name="schemactl review watch", autocommit=True) as watcher:
-            ready.set()
-            while not done.is_set():
-                rows = watcher.execute(_BUSY, [pid]).fetchall()
-                seen.update((oid, LockMode.of(mode)) for oid, mode, _ in rows if oid is not None)
-                if any(waiting for *_, waiting in rows):
-                    let_go()
-                done.wait(_POLL_S)
+        def look() -> None:
+            # Where the review's patience ends, these sessions end too.
+            with suppress(psycopg.OperationalError):
+                try:
+                    while not done.wait(_POLL_S):
+                        rows = watcher.execute(_BUSY, [pid]).fetchall()
+                        seen.update((oid, LockMode.of(mode)) for oid, mode, _ in rows if oid is not None)
+                        if any(waiting for *_, waiting in rows):
+                            blocker.rollback()
+                finally:
+                    blocker.rollback()
 
-    with connect(target, application_name="schemactl review blocker") as blocker:
-        ready = threading.Event()
-        let_go = _once(blocker.rollback)
         names = [sql.SQL(each.name) for each in tables if each.kind in "rp"]
         if names:
-            blocker.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(sql.SQL(", ").join(names)))
+            with suppress(psycopg.errors.LockNotAvailable):
+                blocker.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(sql.SQL(", ").join(names)))
         thread = threading.Thread(target=look, daemon=True)
         thread.start()
-        ready.wait(10)
         try:
             run()
         finally:
             done.set()
             thread.join()
-            blocker.rollback()
     return seen
-
-
-def _once(action: Callable[[], None]) -> Callable[[], None]:
-    gone: list[bool] = []
-
-    def call() -> None:
-        if not gone:
-            gone.append(True)
-            action()
-
-    return call

@@ -10,7 +10,7 @@ from schema.drift.capture import redirected
 from schema.drift.workshop import Workshop, open_workshop, unknown_role
 from schema.errors import SchemaError
 from schema.migrate.project import Project, Revision
-from schema.migrate.runner import Options, upgrade, version_table
+from schema.migrate.runner import upgrade, version_table
 from schema.pg.connect import connect
 from schema.pg.errors import translate
 from schema.pg.target import Target
@@ -21,7 +21,7 @@ from schema.review.observe import relations
 from schema.review.outcome import follow
 from schema.review.rows import Unfilled, fill
 from schema.review.rules import RULES, UNUSED_ACCEPTANCE
-from schema.review.tracer import PATIENCE_S, Bench, ended
+from schema.review.tracer import PATIENCE_S, PLAIN, Bench, ended
 
 Filler = Callable[[psycopg.Connection], None]
 
@@ -108,7 +108,7 @@ def _bring_to_parents(project: Project, target: Target, revision: Revision) -> N
     assert script is not None
     with redirected(lambda: target), ended():
         for parent in script._all_down_revisions:  # noqa: SLF001 - parents and dependencies, labels resolved
-            upgrade(project, target, parent, options=Options(yes=True))
+            upgrade(project, target, parent, options=PLAIN)
 
 
 class _RoleLackingError(Exception):

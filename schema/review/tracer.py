@@ -19,7 +19,7 @@ from schema.errors import ConfigError, RevisionError, SchemaError
 from schema.migrate.project import Project, Revision
 from schema.migrate.runner import Options, downgrade, upgrade
 from schema.pg.catalog import Snapshot, read_snapshot
-from schema.pg.connect import connect
+from schema.pg.connect import connect, connection_options
 from schema.pg.target import Target
 from schema.review.facts import Changed, Lock, LockMode, Relation, Statement, Trace
 from schema.review.observe import State, Window, relations, scanned, watch, written
@@ -33,7 +33,12 @@ _INTEGRITY = "23"
 _KEPT = ("options", "application_name", "connect_timeout", "prepare_threshold", "autocommit")
 """Arguments of a connection that say how it behaves, and not which database it goes to."""
 
+_TELLING = {"client_min_messages": "debug1"}
+
 _DRIVERS = frozenset({"psycopg", "psycopg_async"})
+
+PLAIN = Options(yes=True, guarded=False)
+"""A run that sends what plain Alembic sends."""
 
 PATIENCE_S = 300.0
 """How long a revision may run on the scratch server."""
@@ -122,8 +127,8 @@ class Tracer:
         keywords.clear()
         keywords.update(named)
         keywords.update(kept)
-        options = [str(keywords.get("options") or os.environ.get("PGOPTIONS", "")), "-c client_min_messages=debug1"]
-        keywords["options"] = " ".join(filter(None, options))
+        given_options = str(keywords.get("options") or os.environ.get("PGOPTIONS", ""))
+        keywords["options"] = " ".join(filter(None, [given_options, *(f"-c {n}={v}" for n, v in _TELLING.items())]))
 
     def _executing(self, text: str, context: Any, run: Callable[[], object], cursor: Any) -> bool:
         line = self._line()
@@ -389,12 +394,15 @@ class Bench:
 
     def run(self, tracer: Tracer, revision: Revision, *, down_to: str | None = None) -> str | None:
         """Run a revision's upgrade, or its downgrade; return why it failed, or None."""
+        # An environment that makes its connections by itself, as this project's does, takes the options from the URL.
+        options = connection_options(self.target, _TELLING)
+        target = Target(self.target.url.update_query_dict({"options": options}), self.target.source)
         try:
             with _bounded(self), tracer.observing(), redirect_stdout(sys.stderr):
                 if down_to is None:
-                    upgrade(self.project, self.target, revision.id, options=Options(yes=True))
+                    upgrade(self.project, target, revision.id, options=PLAIN)
                 else:
-                    downgrade(self.project, self.target, down_to, options=Options(yes=True))
+                    downgrade(self.project, target, down_to, options=PLAIN)
         except SchemaError as error:
             if isinstance(error.__cause__, EOFError):
                 return "it reads standard input, which is closed"
