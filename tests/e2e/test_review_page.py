@@ -67,6 +67,8 @@ class TestFilters:
         with show() as page:
             assert visible(page) == ALL
             assert rules(page) == ["column-rewrite", "no-lock-timeout", "index-blocking", "object-dropped"]
+            # The two that could not be run are shown with the errors.
+            assert page.locator(".filters .count").all_text_contents() == ["3", "1", "1", "1", "2"]
             expect(page.get_by_role("status")).to_have_text("Showing 7 of 7 revisions, 4 of 4 findings.")
 
     @pytest.mark.parametrize(

@@ -151,8 +151,8 @@ class View:
 
 
 def anchor(revision: str, place: int) -> str:
-    """Id of a revision's element: its own, when that can be one."""
-    return f"r-{revision}" if re.fullmatch(r"[A-Za-z0-9_.-]+", revision) else f"n-{place}"
+    """Id of a revision's element: its own, when that can be one. What is within adds to it behind a `-`."""
+    return f"r-{revision}" if re.fullmatch(r"[A-Za-z0-9_.]+", revision) else f"n-{place}"
 
 
 def icon(reviewed: Reviewed) -> str:

@@ -77,6 +77,12 @@ def test_ids_are_unique_and_links_lead_somewhere() -> None:
     assert {of["aria-labelledby"] for _, of in tags if "aria-labelledby" in of} <= set(ids)
 
 
+def test_a_revision_s_id_cannot_be_taken_for_a_part_of_another() -> None:
+    parts = [made.reviewed(made.trace(name, name, made.statement(1, "SELECT 1"))) for name in ("a", "a-s1", "a-title")]
+    ids = [of["id"] for _, of in Elements(render(made.review(*parts))).tags if "id" in of]
+    assert len(ids) == len(set(ids))
+
+
 @pytest.mark.parametrize(
     "words",
     [
