@@ -13,7 +13,7 @@ class Item:
     finding: Finding
     reason: str
     """Why it is accepted; empty when it is not."""
-    tables: tuple[str, ...]
+    tables: list[str]
     """What it is about; the tables of its statement, or of the revision, where it names none."""
 
 
@@ -27,7 +27,7 @@ class Group:
     items: list[Item] = field(default_factory=list)
 
 
-def grouped(findings: Iterable[tuple[Finding, str]], tables_of: Callable[[Finding], tuple[str, ...]]) -> list[Group]:
+def grouped(findings: Iterable[tuple[Finding, str]], tables_of: Callable[[Finding], list[str]]) -> list[Group]:
     """Findings, each with the reason it is accepted for, in groups; in the order of the first of each."""
     groups: dict[tuple[str, str], Group] = {}
     for finding, reason in findings:

@@ -1,11 +1,10 @@
 """What the page says, in words: a review as the values that its template prints."""
 
 import ast
-import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from pathlib import Path
 
 from schema.migrate.project import Revision
 from schema.review.facts import Trace
@@ -13,8 +12,8 @@ from schema.review.finding import Finding
 from schema.review.page import graph
 from schema.review.page.downgrade import Deed, deeds
 from schema.review.page.groups import Group, grouped
-from schema.review.page.statements import Line, transactions
-from schema.review.page.timeline import Bar, Held, Tick, bars, held, ticks
+from schema.review.page.statements import transactions
+from schema.review.page.timeline import Bar, Tick, bars, held, ticks
 from schema.review.report import relative, verdict
 from schema.review.review import Review, Reviewed
 
@@ -25,74 +24,31 @@ class Section:
     """One revision."""
 
     def __init__(self, review: Review, reviewed: Reviewed, anchor: str, *, times: bool) -> None:
-        self.review, self.reviewed, self.anchor, self.times = review, reviewed, anchor, times
+        self.anchor = anchor
         self.trace: Trace = reviewed.trace
         self.revision: Revision = self.trace.revision
+        self.error: str | None = self.trace.error
         self.verdict = verdict(reviewed)
         self.icon = icon(reviewed)
         self.path = str(relative(self.revision.path))
-        self.locks: list[Held] = held(self.trace)
-
-    @property
-    def error(self) -> str | None:
-        """Why it could not be run to its end."""
-        return self.trace.error
-
-    @cached_property
-    def docstring(self) -> str:
-        """What its author says below the title; without the lines that Alembic writes."""
-        try:
-            text = ast.get_docstring(ast.parse(self.revision.path.read_text(encoding="utf-8"))) or ""
-        except (OSError, ValueError, SyntaxError):
-            return ""
-        return inspect.cleandoc(_OF_ALEMBIC.sub("", text.partition("\n")[2]))
-
-    @cached_property
-    def tables(self) -> tuple[str, ...]:
+        self.docstring = docstring(self.revision.path)
+        self._locks = held(self.trace)
+        accepted = [(finding, entry.reason) for finding, entry in reviewed.accepted]
+        found = [*reviewed.findings, *(finding for finding, _ in accepted)]
+        self.tables = sorted({each.table for each in self._locks} | {each.relation for each in found if each.relation})
         """What it locks, or is found fault with for."""
-        named = [each.relation for each in self._findings() if each.relation]
-        return tuple(sorted({*(each.table for each in self.locks), *named}))
+        self.findings: list[Group] = grouped([(finding, "") for finding in reviewed.findings], self._tables_of)
+        self.accepted: list[Group] = grouped(accepted, self._tables_of)
+        self.bars: list[Bar] = bars(self.trace, self._locks, review.sizes)
+        self.ticks: list[Tick] = ticks(self.trace)
+        self.transactions = transactions(self.trace, {each.statement for each in found}, times=times)
+        self.deeds: list[Deed] = deeds(reviewed)
 
-    def _findings(self) -> Iterator[Finding]:
-        yield from self.reviewed.findings
-        yield from (finding for finding, _ in self.reviewed.accepted)
-
-    @cached_property
-    def findings(self) -> list[Group]:
-        """What is open, the worst first."""
-        return grouped([(finding, "") for finding in self.reviewed.findings], self._tables_of)
-
-    @cached_property
-    def accepted(self) -> list[Group]:
-        """What somebody has accepted."""
-        return grouped([(finding, entry.reason) for finding, entry in self.reviewed.accepted], self._tables_of)
-
-    def _tables_of(self, finding: Finding) -> tuple[str, ...]:
+    def _tables_of(self, finding: Finding) -> list[str]:
         if finding.relation:
-            return (finding.relation,)
+            return [finding.relation]
         at = finding.statement
-        return tuple(sorted({each.table for each in self.locks if at is not None and each.covers(at)})) or self.tables
-
-    @property
-    def bars(self) -> list[Bar]:
-        """The lock timeline."""
-        return bars(self.trace, self.locks, self.review.sizes)
-
-    @property
-    def ticks(self) -> list[Tick]:
-        """The timeline's scale."""
-        return ticks(self.trace)
-
-    @property
-    def transactions(self) -> list[tuple[str, list[Line]]]:
-        """Statements, by transaction."""
-        blamed = {each.statement for each in self._findings()}
-        return transactions(self.trace, blamed, times=self.times)
-
-    @property
-    def deeds(self) -> list[Deed]:
-        """Down, up again, and again after a failure."""
-        return deeds(self.reviewed)
+        return sorted({each.table for each in self._locks if at is not None and each.covers(at)}) or self.tables
 
 
 @dataclass(frozen=True)
@@ -103,6 +59,8 @@ class Missing:
     revision: Revision
     path: str
     why: str
+    icon: str = "failed"
+    verdict: str = "could not run"
 
 
 class View:
@@ -124,7 +82,8 @@ class View:
         self._numbers = {table: number for number, table in enumerate(self.tables)}
         nodes = [graph.Node(each.revision.id, each.trace.parents) for each in self.sections]
         nodes += [graph.Node(each.revision.id, ()) for each in self.missing]
-        self.width, self.drawings = graph.draw(graph.rows(nodes))
+        self.width, drawings = graph.draw(graph.rows(nodes))
+        self.history = list(zip([*self.sections, *self.missing], drawings, strict=True))
         self.anchors = {section.revision.id: section.anchor for section in self.sections}
 
     @property
@@ -153,6 +112,15 @@ class View:
 def anchor(revision: str, place: int) -> str:
     """Id of a revision's element: its own, when that can be one. What is within adds to it behind a `-`."""
     return f"r-{revision}" if re.fullmatch(r"[A-Za-z0-9_.]+", revision) else f"n-{place}"
+
+
+def docstring(path: Path) -> str:
+    """What a revision's author says below the title; without the lines that Alembic writes."""
+    try:
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    except (OSError, ValueError, SyntaxError):
+        return ""
+    return _OF_ALEMBIC.sub("", text.partition("\n")[2]).strip()
 
 
 def icon(reviewed: Reviewed) -> str:
