@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from schema.review.facts import Statement, Trace
 from schema.review.page.timeline import strongest
@@ -27,7 +28,7 @@ class Line:
 
 
 def transactions(trace: Trace, blamed: Collection[int | None], *, times: bool) -> list[tuple[str, list[Line]]]:
-    """Statements by transaction, with a title for each.
+    """Statements by transaction, with a title for each; those that commit by themselves stand together.
 
     Args:
         trace: the revision.
@@ -35,12 +36,18 @@ def transactions(trace: Trace, blamed: Collection[int | None], *, times: bool) -
         times: say how long each took.
     """
     found = []
-    for number in dict.fromkeys(each.transaction for each in trace.statements):
-        own = [each for each in trace.statements if each.transaction == number]
-        alone = all(each.alone for each in own)
-        title = f"Transaction {number}" + (", one statement committed by itself" if alone else "")
-        found.append((title, [_line(trace, each, blamed=each.number in blamed, times=times) for each in own]))
+    for _, together in groupby(trace.statements, lambda each: 0 if each.alone else each.transaction):
+        own = list(together)
+        lines = [_line(trace, each, blamed=each.number in blamed, times=times) for each in own]
+        found.append((_title(own), lines))
     return found
+
+
+def _title(statements: list[Statement]) -> str:
+    first, last = statements[0], statements[-1]
+    if first.transaction != last.transaction:
+        return f"Transactions {first.transaction} to {last.transaction}, each statement committed by itself"
+    return f"Transaction {first.transaction}" + (", one statement committed by itself" if first.alone else "")
 
 
 def _line(trace: Trace, each: Statement, *, blamed: bool, times: bool) -> Line:
