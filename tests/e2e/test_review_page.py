@@ -1,5 +1,6 @@
 """The HTML report of a review, in a real browser."""
 
+import html
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import pairwise
@@ -300,6 +301,17 @@ def test_in_print_all_is_open_on_white_and_no_control_is_left(show: Open, scheme
         assert [each for each in page.evaluate(CONTRAST) if each[0] < 4.5] == []
 
 
+def test_printing_opens_what_was_closed_and_closes_it_again(show: Open) -> None:
+    with show() as page:
+        state = "[...document.querySelectorAll('details')].map(each => each.open)"
+        before = page.evaluate(state)
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert set(before) == {True, False}
+        assert set(page.evaluate(state)) == {True}
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.evaluate(state) == before
+
+
 def test_what_is_printed_of_a_filtered_page_says_so(show: Open) -> None:
     with show("sample", "#?show=warning") as page:
         page.emulate_media(media="print")
@@ -321,6 +333,17 @@ def test_markup_in_names_messages_and_docstrings_does_nothing(show: Open) -> Non
         page.reload()
         assert made.ATTACK in page.get_by_label("Table").input_value()
         assert page.title() == "Review of 2 revisions"
+
+
+def test_filters_work_in_a_frame_without_an_address(browser: Browser, files: dict[str, Path], tmp_path: Path) -> None:
+    outer = tmp_path / "outer.html"
+    inner = html.escape(files["sample"].read_text(encoding="utf-8"))
+    frame = f'<iframe sandbox="allow-scripts" srcdoc="{inner}"></iframe>'
+    outer.write_text(f'<meta charset="utf-8">{frame}', encoding="utf-8")
+    with opened(browser, outer) as page:
+        shown = page.frame_locator("iframe")
+        shown.get_by_role("checkbox", name="Errors").click()
+        expect(shown.get_by_role("status")).to_contain_text("3 of 4 findings")
 
 
 def test_without_scripts_it_is_all_there(show: Open) -> None:

@@ -77,7 +77,11 @@
     if (text.value.trim()) state.set("text", text.value.trim());
     if (at && filtered()) state.set("at", at);
     const fragment = filtered() ? "#?" + state : at && "#" + at;
-    history.replaceState(null, "", fragment || location.href.split("#")[0]);
+    try {
+      history.replaceState(null, "", fragment || location.href.split("#")[0]);
+    } catch {
+      // Some viewers show the page in a frame whose address cannot be set; the filters work all the same.
+    }
   }
 
   function reveal(id) {
