@@ -3,7 +3,7 @@
 import hashlib
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,9 +131,8 @@ class Workshop:
 
         Each time one is lacking the attempt is undone and begins anew. The roles go when the block ends.
         """
-        made: list[str] = []
         asked = 0
-        try:
+        with self._dropping() as made:
             while True:
                 try:
                     done = attempt()
@@ -145,8 +144,22 @@ class Workshop:
                     asked += 1
                     if role is None or asked > _MOST_ROLES:
                         raise
-                    made += self._made_role(role)
+                    made.extend(self._made_role(role))
             yield done
+
+    @contextmanager
+    def roles(self, names: Iterable[str]) -> Iterator[None]:
+        """Have these roles on a server of ours, made where they are lacking and gone at the end."""
+        with self._dropping() as made:
+            for name in names:
+                made.extend(self._made_role(name))
+            yield
+
+    @contextmanager
+    def _dropping(self) -> Iterator[list[str]]:
+        made: list[str] = []
+        try:
+            yield made
         finally:
             for role in made:
                 # Another run may use it: then that one's end removes it, or nothing does.

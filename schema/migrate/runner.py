@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO
@@ -66,7 +66,10 @@ class Options:
     """Before an upgrade, run what came in below the database's revisions."""
     sources: Sources = field(default_factory=Sources)
     guarded: bool = True
-    """Retry what gets no lock, and go on after an interruption; without, the database gets what `alembic` sends."""
+    """Retry what gets no lock, go on after an interruption, keep other runners out.
+
+    Without, a database that nobody else uses gets what plain Alembic sends.
+    """
 
 
 @dataclass(frozen=True)
@@ -188,9 +191,14 @@ class _Runner:
         started = time.monotonic()
         settings = RunSettings.read(self.project.config)
         try:
-            with only_runner(self.target, wait_s=settings.runner_wait_s, report=self.report) as lock:
+            with ExitStack() as stack:
+                lock = None
+                if self.options.guarded:
+                    lock = stack.enter_context(
+                        only_runner(self.target, wait_s=settings.runner_wait_s, report=self.report)
+                    )
                 # The environment of another project knows nothing of ours: its timeouts come with the URL.
-                timeouts = {} if is_pooled(lock.connection) else settings.timeouts
+                timeouts = {} if lock is not None and is_pooled(lock.connection) else settings.timeouts
                 _run_environment(
                     self.project,
                     self.target,
@@ -204,7 +212,7 @@ class _Runner:
         return Run(self.before, self.after, tuple(self.done), time.monotonic() - started, self.left)
 
     def _steps(
-        self, heads: Any, migration: MigrationContext, destination: str, settings: RunSettings, lock: RunnerLock
+        self, heads: Any, migration: MigrationContext, destination: str, settings: RunSettings, lock: RunnerLock | None
     ) -> Iterator[RevisionStep]:
         self.before = self.after = tuple(sorted(heads))
         planned = _planned(self.project, self.before, destination, is_upgrade=self.is_upgrade, yes=self.options.yes)

@@ -34,6 +34,12 @@ _RELATIONS = """
     WHERE c.relkind IN ('r', 'p', 'm', 'i', 'I', 'v', 'S', 'f') AND c.relpersistence <> 't'
         AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'"""
 
+
+def _milliseconds(name: str) -> str:
+    # Printed with a unit, which an interval understands; pg_settings would print all settings for it.
+    return f"round(extract(epoch FROM current_setting('{name}')::interval) * 1000)::int"
+
+
 _STATE = f"""
     {_RELATIONS};
     SELECT relation::bigint, mode FROM pg_locks
@@ -42,7 +48,9 @@ _STATE = f"""
     SELECT relid::bigint, seq_tup_read, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_xact_user_tables
     WHERE seq_tup_read + n_tup_ins + n_tup_upd + n_tup_del > 0;
     SELECT virtualtransaction FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'virtualxid' LIMIT 1;
-    SELECT name, setting::int FROM pg_settings WHERE name IN ('lock_timeout', 'statement_timeout')"""
+    SELECT {_milliseconds("lock_timeout")}, {_milliseconds("statement_timeout")};
+    SELECT sum(n_tup_ins + n_tup_upd + n_tup_del)::bigint FROM pg_stat_xact_sys_tables
+    WHERE current_setting('track_counts')::boolean"""
 
 _BUSY = """
     SELECT l.relation::bigint, l.mode, a.wait_event_type = 'Lock'
@@ -62,6 +70,8 @@ class State:
     transaction: str
     lock_timeout_ms: int
     statement_timeout_ms: int
+    catalog_writes: int | None
+    """Rows of catalogs that this transaction wrote; None where the server does not count."""
 
 
 class Window:
@@ -119,15 +129,15 @@ class Window:
         """Look at the session."""
         with self._handle.cursor() as cursor:
             cursor.execute(sql.SQL(_STATE))
-            relations, locks, counts, transaction, settings = [result.fetchall() for result in cursor.results()]
-        values: dict[str, int] = dict(settings)
+            relations, locks, counts, transaction, settings, writes = [result.fetchall() for result in cursor.results()]
         return State(
             {row[0]: Relation(*row) for row in relations},
             frozenset((oid, LockMode.of(mode)) for oid, mode in locks),
             {row[0]: (row[1], row[2], row[3], row[4]) for row in counts},
             transaction[0][0] if transaction else "",
-            values["lock_timeout"],
-            values["statement_timeout"],
+            settings[0][0],
+            settings[0][1],
+            writes[0][0],
         )
 
     def snapshot(self) -> Snapshot:

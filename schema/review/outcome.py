@@ -1,6 +1,9 @@
 """What becomes of a revision beyond its upgrade: downgrade, upgrade again, and again after a failure in the middle."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -9,58 +12,103 @@ from schema.drift.workshop import Workshop
 from schema.pg.catalog import Kind, Snapshot, read_snapshot
 from schema.pg.catalog.columns import Column
 from schema.pg.catalog.indexes import Index
-from schema.pg.connect import connect
 from schema.review.facts import Statement, Trace
 from schema.review.finding import Outcome
-from schema.review.rows import fill
-from schema.review.tracer import Bench, Tracer
+from schema.review.tracer import Bench, Desk, Tracer
 
 MOST_FAILURES = 8
 """How many places a failure is injected at, per revision."""
 
+Prepare = Callable[[psycopg.Connection[Any]], object]
+"""Gives every table of a database rows that has none."""
 
-def follow(bench: Bench, workshop: Workshop, trace: Trace) -> Outcome | None:
-    """Take a copy of the database down and up again; None for a merge, which changes nothing.
 
-    The copy is at the revision, and so is the database it is taken from, which stays as it is.
+class Understudy:
+    """A second database that goes through the revisions one behind the first, and is copied anew when it falls out.
+
+    Copying a database takes longer than running most revisions.
     """
-    parent = _parent(bench, trace)
-    if parent is None:
-        return None
-    with workshop.clone(bench.target) as target:
-        copy = Bench(bench.project, target, bench.existing, bench.ignored, bench.patience_s)
-        return _Course(copy, trace, parent).run()
+
+    def __init__(self, workshop: Workshop, source: Desk) -> None:
+        self._workshop, self._source = workshop, source
+        self._stack = ExitStack()
+        self._desk: Desk | None = None
+
+    def make(self) -> None:
+        """Copy the first database, unless there is a copy that kept up with it; nobody may be connected to that."""
+        if self._desk is None:
+            self._source.close()
+            self._desk = Desk(self._stack.enter_context(self._workshop.clone(self._source.target)))
+            self._stack.callback(self._desk.close)
+
+    @property
+    def desk(self) -> Desk:
+        """The database."""
+        self.make()
+        assert self._desk is not None
+        return self._desk
+
+    def forget(self) -> None:
+        """Drop it: it is no longer what the first one is or was."""
+        self._desk = None
+        self._stack.close()
 
 
-def _parent(bench: Bench, trace: Trace) -> str | None:
-    script = bench.project.script.get_revision(trace.revision.id)
-    below = script.down_revision if script is not None else None
-    if isinstance(below, tuple | list):
-        return None
-    return below or "base"
+def follow(bench: Bench, understudy: Understudy, trace: Trace, prepare: Prepare) -> Outcome | None:
+    """Take the understudy, which is at the revision's parents, through the revision and return what happened.
+
+    None for a merge, which has nothing to be reversed. The first database is at the revision and stays as it is.
+    """
+    course = _Course(bench, understudy, trace, prepare)
+    outcome = course.run()
+    if not course.back:
+        understudy.forget()
+    return outcome
 
 
 class _Course:
-    def __init__(self, bench: Bench, trace: Trace, parent: str) -> None:
-        self.bench, self.trace, self.parent = bench, trace, parent
+    def __init__(self, bench: Bench, understudy: Understudy, trace: Trace, prepare: Prepare) -> None:
+        self._bench, self._understudy, self.trace, self.prepare = bench, understudy, trace, prepare
+        self.back = False
+        """The understudy has ended as the first database is."""
+        below = trace.parents
+        self.merges = len(below) > 1
+        self.parent = below[0] if below else "base"
 
-    def run(self) -> Outcome:
-        """Down, up, and what the two show."""
+    @property
+    def bench(self) -> Bench:
+        return replace(self._bench, desk=self._understudy.desk)
+
+    @property
+    def connection(self) -> psycopg.Connection:
+        return self._understudy.desk.connection
+
+    def run(self) -> Outcome | None:
+        """Up, with a failure at each place that leaves something committed; down, up, and what the two show."""
+        if self.merges:
+            self.back = self._up() is None
+            return None
+        self._prepare()
+        failed, rerun = self._interrupted()
+        if failed or rerun:
+            self._understudy.forget()
         kept = tuple(self._invalid_kept())
-        with self._connected() as connection:
-            fill(connection, ignored=self.bench.ignored)
-            counts = _values(connection, self._snapshot(connection))
+        self._prepare()
+        counts = _values(self.connection, self._clean(self.trace.after))
         sent, error = self._down()
         if error is not None:
-            return Outcome(downgrade_error=error, refuses=sent == 0, invalid_kept=kept)
+            return Outcome(downgrade_error=error, refuses=sent == 0, rerun=rerun, invalid_kept=kept)
         below = self._look()
         leftovers = _differences(self._clean(self.trace.before), below)
         lost = tuple((name, count) for name, count in counts.items() if name not in _columns(below) and count)
-        again = self._up()
-        differences = () if again else _differences(self._clean(self.trace.after), self._look())
-        rerun: tuple[tuple[int, str], ...] = ()
-        if again is None and not leftovers and not differences:
-            rerun = tuple(self._failures())
+        differences: tuple[str, ...] = ()
+        if failed and not leftovers:
+            # Something outside of the database stood in its way, such as a role that the revision makes.
+            again, rerun = self._interrupted()
+        else:
+            again = self._up()
+            differences = () if again else _differences(self._clean(self.trace.after), self._look())
+        self.back = not (again or differences or leftovers or rerun)
         return Outcome(
             second_error=again,
             differences=differences,
@@ -70,17 +118,27 @@ class _Course:
             invalid_kept=kept,
         )
 
-    def _failures(self) -> Iterator[tuple[int, str]]:
-        for statement in _breaks(self.trace)[:MOST_FAILURES]:
-            _, error = self._down()
-            if error is not None:
-                return
-            self._up(fail_before=statement.number)
-            problem = self._up()
-            differences = () if problem else _differences(self._clean(self.trace.after), self._look())
-            if problem is not None or differences:
-                yield statement.number, problem or f"it ends in another catalog: {'; '.join(differences[:3])}"
-                return
+    def _interrupted(self) -> tuple[str | None, tuple[tuple[int, str], ...]]:
+        """Run the revision with one failure after the other, each time from what the last one left, then to its end.
+
+        Return why it could not be run even before the first failure, and the failures that a run stumbles over.
+        """
+        breaks = _breaks(self.trace)[:MOST_FAILURES]
+        last: int | None = None
+        for number in [*(each.number for each in breaks), None]:
+            problem = self._up(fail_before=number)
+            if problem is not None:
+                return (problem, ()) if last is None else (None, ((last, problem),))
+            if number is None:
+                break
+            last = number
+        differences = _differences(self._clean(self.trace.after), self._look()) if breaks else ()
+        if differences:
+            return None, ((breaks[0].number, f"it ends in another catalog: {'; '.join(differences[:3])}"),)
+        return None, ()
+
+    def _prepare(self) -> None:
+        self.prepare(self.connection)
 
     def _invalid_kept(self) -> Iterator[str]:
         """Make each index that the revision builds by itself INVALID, as a broken attempt does, and run it again."""
@@ -93,21 +151,18 @@ class _Course:
         ]
         if not names or not all(each.alone for each in changing) or self.trace.error:
             return
-        with self._connected() as connection:
-            for name in names:
-                connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [name])
-            self._stamp(connection)
+        for name in names:
+            self.connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [name])
+        self._stamp()
         if self._up() is not None:
-            with self._connected() as connection:
-                connection.execute("UPDATE pg_index SET indisvalid = true")
-                self._stamp(connection, back=True)
+            self.connection.execute("UPDATE pg_index SET indisvalid = true")
+            self._stamp(back=True)
             return
         after = self._look()
         yield from (each.identity for each in after.of(Index) if each.identity in names and not each.valid)
-        with self._connected() as connection:
-            connection.execute("UPDATE pg_index SET indisvalid = true")
+        self.connection.execute("UPDATE pg_index SET indisvalid = true")
 
-    def _stamp(self, connection: psycopg.Connection, *, back: bool = False) -> None:
+    def _stamp(self, *, back: bool = False) -> None:
         old, new = (self.parent, self.trace.revision.id) if back else (self.trace.revision.id, self.parent)
         for table in self.bench.ignored:
             if self.parent == "base" and not back:
@@ -120,10 +175,13 @@ class _Course:
                     new,
                     old,
                 )
-            connection.execute(statement)
+            self.connection.execute(statement)
 
     def _up(self, *, fail_before: int | None = None) -> str | None:
-        return self.bench.run(self._blind(fail_before), self.trace.revision)
+        """Why it failed; None when it did not, or when it failed as it should."""
+        tracer = self._blind(fail_before)
+        error = self.bench.run(tracer, self.trace.revision)
+        return None if tracer.injected else error
 
     def _blind(self, fail_before: int | None = None) -> Tracer:
         """A tracer that only counts: looking at the catalogs would take most of the time."""
@@ -138,17 +196,10 @@ class _Course:
         return tracer.sent, error
 
     def _look(self) -> Snapshot:
-        with self._connected() as connection:
-            return self._snapshot(connection)
-
-    def _snapshot(self, connection: psycopg.Connection) -> Snapshot:
-        return self._clean(read_snapshot(connection))
+        return self._clean(read_snapshot(self.connection))
 
     def _clean(self, snapshot: Snapshot) -> Snapshot:
         return snapshot.without(self.bench.ignored)
-
-    def _connected(self) -> psycopg.Connection:
-        return connect(self.bench.target, application_name="schemactl review", autocommit=True)
 
 
 def _breaks(trace: Trace) -> list[Statement]:

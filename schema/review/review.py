@@ -1,6 +1,7 @@
 """The whole review: a database at the parents, rows, a trace per revision, and what the rules say of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,20 +9,20 @@ import psycopg
 
 from schema.drift.capture import redirected
 from schema.drift.workshop import Workshop, open_workshop, unknown_role
-from schema.errors import SchemaError
+from schema.errors import DatabaseError, SchemaError, UsageError
 from schema.migrate.project import Project, Revision
 from schema.migrate.runner import upgrade, version_table
-from schema.pg.connect import connect
+from schema.pg.catalog import Snapshot
 from schema.pg.errors import translate
 from schema.pg.target import Target
 from schema.review.accept import Acceptance, read_acceptances
 from schema.review.facts import Trace
 from schema.review.finding import Context, Finding, Outcome, Rule, Size
 from schema.review.observe import relations
-from schema.review.outcome import follow
+from schema.review.outcome import Understudy, follow
 from schema.review.rows import Unfilled, fill
 from schema.review.rules import RULES, UNUSED_ACCEPTANCE
-from schema.review.tracer import PATIENCE_S, PLAIN, Bench, ended
+from schema.review.tracer import PATIENCE_S, PLAIN, Bench, Desk, ended
 
 Filler = Callable[[psycopg.Connection], None]
 
@@ -36,10 +37,14 @@ class Request:
     together: bool
     """They are deployed as one set: what one of them creates is nothing old for the next."""
     scratch_url: str | None = None
+    scratch_template: str | None = None
+    """URL of a database that is copied, on its own server, in place of one that is made by the revisions."""
     pg_bindir: Path | None = None
     filler: Filler | None = None
     """Writes rows of the project's own kind, before those that are made for whatever is still empty."""
     sizes: Mapping[str, Size] | None = None
+    roles: tuple[str, ...] = ()
+    """Roles of production, made on a scratch server of ours where it lacks them."""
     rules: tuple[Rule, ...] = ()
     """None given means all."""
     reverse: bool = True
@@ -83,32 +88,74 @@ def review(request: Request) -> Review:
     Raises:
         ServerError: no scratch server is to be had.
         RevisionError: the history below the revisions cannot be replayed.
+        DatabaseError: the database to begin with cannot be copied.
     """
     result = Review(request.together, request.sizes)
     if not request.revisions:
         return result
-    ini = request.project.ini
-    with open_workshop(
-        live=None, live_target=None, scratch_url=request.scratch_url, pg_bindir=request.pg_bindir, ini=ini
-    ) as workshop:
+    with ExitStack() as stack:
+        workshop = stack.enter_context(
+            open_workshop(
+                live=None,
+                live_target=None,
+                scratch_url=request.scratch_template or request.scratch_url,
+                pg_bindir=request.pg_bindir,
+                ini=request.project.ini,
+            )
+        )
         result.server_version = workshop.server_version
+        # Before the databases, and gone after them: what a role owns or may use keeps it.
+        roles = stack.enter_context(ExitStack())
+        if workshop.ours:
+            roles.enter_context(workshop.roles(request.roles))
         first = request.revisions[0]
 
         def prepare(target: Target) -> None:
             _bring_to_parents(request.project, target, first)
 
-        with workshop.database(prepare) as target:
-            _Run(request, workshop, target, result).run()
+        if request.scratch_template is None:
+            target = stack.enter_context(workshop.database(prepare))
+        else:
+            target = stack.enter_context(_copied(workshop))
+            prepare(target)
+        desk = Desk(target)
+        stack.callback(desk.close)
+        understudy = Understudy(workshop, desk)
+        stack.callback(understudy.forget)
+        _Run(request, workshop, desk, result, understudy, roles).run()
         result.notes += workshop.notes
     return result
+
+
+@contextmanager
+def _copied(workshop: Workshop) -> Iterator[Target]:
+    """A copy of the database that the workshop was opened with."""
+    with ExitStack() as stack:
+        try:
+            target = stack.enter_context(workshop.clone(workshop.server))
+        except DatabaseError as error:
+            raise type(error)(
+                f"{workshop.server.masked} cannot be copied: {error.message}",
+                hint="Nobody may be connected to the database of --scratch-template, and the role needs CREATEDB and "
+                "to own it, or it must be marked as a template.",
+            ) from error
+        yield target
 
 
 def _bring_to_parents(project: Project, target: Target, revision: Revision) -> None:
     script = project.script.get_revision(revision.id)
     assert script is not None
     with redirected(lambda: target), ended():
+        known = version_table(project, target).heads
+        there = {each.revision for each in project.script.iterate_revisions(known or "base", "base")}
+        if revision.id in there:
+            raise UsageError(
+                f"the database of --scratch-template is at {', '.join(known)}, which has {revision.id} already",
+                hint="Review a later revision, or give a copy from before it was deployed.",
+            )
         for parent in script._all_down_revisions:  # noqa: SLF001 - parents and dependencies, labels resolved
-            upgrade(project, target, parent, options=PLAIN)
+            if parent not in there:
+                upgrade(project, target, parent, options=PLAIN)
 
 
 class _RoleLackingError(Exception):
@@ -119,8 +166,10 @@ class _RoleLackingError(Exception):
 class _Run:
     request: Request
     workshop: Workshop
-    target: Target
+    desk: Desk
     result: Review
+    understudy: Understudy
+    roles: ExitStack
     traces: list[Trace] = field(default_factory=list)
     existing: frozenset[int] | None = None
     ignored: frozenset[str] = frozenset()
@@ -128,60 +177,86 @@ class _Run:
 
     def run(self) -> None:
         project = self.request.project
-        with redirected(lambda: self.target), ended():
-            versions = version_table(project, self.target).name
+        with redirected(lambda: self.desk.target), ended():
+            versions = version_table(project, self.desk.target).name
         for number, revision in enumerate(self.request.revisions):
             self.request.report(f"Reviewing {revision} ({number + 1} of {len(self.request.revisions)}) ...")
-            if number:
+            if number and not self._at_parents(revision):
+                self.understudy.forget()
                 try:
-                    _bring_to_parents(project, self.target, revision)
+                    _bring_to_parents(project, self.desk.target, revision)
                 except SchemaError as error:
                     self.result.faults.append((revision, f"its parents cannot be run: {error.message}"))
                     continue
-            self._prepare(versions)
+            self._look_around(versions)
+            self._prepare(self.desk.connection)
+            # Locks of autovacuum would be seen as waits, and statistics make the row counts known.
+            _analyze(self.desk.connection)
             self._review(revision, final=revision == self.request.revisions[-1])
         self.result.unfilled = list(self.unfilled.values())
 
-    def _prepare(self, versions: str) -> None:
-        with connect(self.target, application_name="schemactl review", autocommit=True) as connection:
-            present = relations(connection)
-            self.ignored = frozenset(
-                each.name for each in present.values() if each.is_table and each.name.partition(".")[2] == versions
-            ) or frozenset({f"public.{versions}"})
-            if self.existing is None and self.request.together:
-                self.existing = frozenset(present)
-            if self.request.filler is not None:
-                self.request.filler(connection)
-            try:
-                self.unfilled = {each.table: each for each in fill(connection, ignored=self.ignored)}
-                # Locks of autovacuum would be seen as waits, and statistics make the row counts known.
-                connection.execute("ANALYZE")
-            except psycopg.Error as error:
-                raise translate(error) or error from error
+    def _at_parents(self, revision: Revision) -> bool:
+        """The database is where the last revision left it, and this one stands on that alone."""
+        last = self.traces[-1] if self.traces else None
+        script = self.request.project.script.get_revision(revision.id)
+        assert script is not None
+        below = script._all_down_revisions  # noqa: SLF001 - labels resolved
+        return last is not None and last.error is None and tuple(below) == (last.revision.id,)
+
+    def _look_around(self, versions: str) -> None:
+        present = relations(self.desk.connection)
+        self.ignored = frozenset(
+            each.name for each in present.values() if each.is_table and each.name.partition(".")[2] == versions
+        ) or frozenset({f"public.{versions}"})
+        if self.existing is None and self.request.together:
+            self.existing = frozenset(present)
+
+    def _prepare(self, connection: psycopg.Connection) -> None:
+        if self.request.filler is not None:
+            self.request.filler(connection)
+        try:
+            self.unfilled = {each.table: each for each in fill(connection, ignored=self.ignored)}
+        except psycopg.Error as error:
+            raise translate(error) or error from error
 
     def _review(self, revision: Revision, *, final: bool) -> None:
         request = self.request
-        bench = Bench(request.project, self.target, self.existing, self.ignored, request.patience_s)
-        with self.workshop.roles_for(lambda: self._trace(bench, revision), lambda: None) as trace:
-            pass
+        bench = Bench(request.project, self.desk, self.existing, self.ignored, request.patience_s)
+        if request.reverse:
+            # At the parents, as the first database is now.
+            self.understudy.make()
+        known = self.traces[-1].after if self.traces and self._at_parents(revision) else None
+        trace = self.roles.enter_context(
+            self.workshop.roles_for(lambda: self._trace(bench, revision, known), lambda: None)
+        )
         self.traces.append(trace)
         outcome = None
         if trace.error is not None:
             self.result.faults.append((revision, trace.error))
-        elif request.reverse and trace.refused is None:
-            outcome = follow(bench, self.workshop, trace)
+        if request.reverse and trace.error is None and trace.refused is None:
+            outcome = follow(bench, self.understudy, trace, self._prepare)
+        else:
+            self.understudy.forget()
         context = Context(trace, final, request.sizes, tuple(self.traces), outcome, request.together)
         findings = [finding for rule in request.rules or RULES for finding in rule.findings(context)]
         self.result.reviewed.append(_sorted_out(trace, outcome, findings))
 
-    def _trace(self, bench: Bench, revision: Revision) -> Trace:
-        trace = bench.trace(revision)
+    def _trace(self, bench: Bench, revision: Revision, known: Snapshot | None) -> Trace:
+        trace = bench.trace(revision, known)
         last = trace.statements[-1] if trace.error is not None and trace.statements else None
         if last is not None and last.error and not any(each.changes for each in trace.statements):
             lacking = _RoleLackingError(last.error)
             if self.workshop.ours and unknown_role(lacking) is not None:
                 raise lacking
         return trace
+
+
+def _analyze(connection: psycopg.Connection) -> None:
+    """Count the rows of tables that nobody has counted; of the others, what there is is good enough."""
+    uncounted = "SELECT oid::regclass::text FROM pg_class WHERE relkind IN ('r', 'm') AND reltuples < 0"
+    names = [row[0] for row in connection.execute(uncounted)]
+    if names:
+        connection.execute(f"ANALYZE {', '.join(names)}".encode())
 
 
 def _sorted_out(trace: Trace, outcome: Outcome | None, findings: Sequence[Finding]) -> Reviewed:

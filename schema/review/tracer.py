@@ -19,7 +19,7 @@ from schema.errors import ConfigError, RevisionError, SchemaError
 from schema.migrate.project import Project, Revision
 from schema.migrate.runner import Options, downgrade, upgrade
 from schema.pg.catalog import Snapshot, read_snapshot
-from schema.pg.connect import connect, connection_options
+from schema.pg.connect import Connection, connect, connection_options
 from schema.pg.target import Target
 from schema.review.facts import Changed, Lock, LockMode, Relation, Statement, Trace
 from schema.review.observe import State, Window, relations, scanned, watch, written
@@ -32,6 +32,9 @@ _INTEGRITY = "23"
 
 _KEPT = ("options", "application_name", "connect_timeout", "prepare_threshold", "autocommit")
 """Arguments of a connection that say how it behaves, and not which database it goes to."""
+
+_CHANGELESS = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "SHOW", "SET"})
+"""What the server calls statements that Alembic and env.py send between those of a revision."""
 
 _TELLING = {"client_min_messages": "debug1"}
 
@@ -83,15 +86,20 @@ class Tracer:
     known: dict[int, Relation] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     sent: int = 0
+    injected: bool = False
+    """The error was raised."""
+    last: Snapshot | None = None
+    """The catalogs as they are, while nothing happens that is not observed."""
     _windows: dict[int, tuple[object, Window]] = field(default_factory=dict)
     _transactions: dict[str, int] = field(default_factory=dict)
-    _last: Snapshot | None = None
 
     @contextmanager
     def observing(self) -> Iterator[None]:
         """Send every PostgreSQL connection made meanwhile to the scratch database, and observe what it executes."""
         listeners: dict[str, Callable[..., Any]] = {
             "do_connect": self._connecting,
+            "rollback": self._undone,
+            "rollback_savepoint": self._undone,
             "do_execute": lambda cursor, statement, parameters, context: self._executing(
                 # With parameters, even none, the driver takes %% for a percent sign.
                 statement.replace("%%", "%"),
@@ -130,17 +138,22 @@ class Tracer:
         given_options = str(keywords.get("options") or os.environ.get("PGOPTIONS", ""))
         keywords["options"] = " ".join(filter(None, [given_options, *(f"-c {n}={v}" for n, v in _TELLING.items())]))
 
+    def _undone(self, *_: object) -> None:
+        self.last = None
+
     def _executing(self, text: str, context: Any, run: Callable[[], object], cursor: Any) -> bool:
         line = self._line()
         if line is None or not self.observe:
             if line is not None:
                 self._count()
-            self._last = None
             run()
+            if getattr(cursor, "statusmessage", None) is None or cursor.statusmessage.split(" ")[0] not in _CHANGELESS:
+                self.last = None
             return True
         self._count()
         window = self._window(context.root_connection.connection.driver_connection)
         if window is None or not window.usable:
+            self.last = None
             run()
             return True
         self._observe(window, text, line, run, cursor, context)
@@ -149,6 +162,7 @@ class Tracer:
     def _count(self) -> None:
         self.sent += 1
         if self.fail_before == self.sent:
+            self.injected = True
             raise InjectedError(f"a failure in place of statement {self.sent}, made by the review")
 
     def _line(self) -> int | None:
@@ -174,7 +188,7 @@ class Tracer:
         self, window: Window, text: str, line: int, run: Callable[[], object], cursor: Any, context: Any
     ) -> None:
         alone = window.idle and bool(getattr(context.root_connection.connection.driver_connection, "autocommit", False))
-        snapshot = self._last or window.snapshot()
+        snapshot = self.last or window.snapshot()
         if window.idle:
             # As the driver does before its first statement; for a statement alone, so that its locks outlive it.
             window.execute("BEGIN")
@@ -192,19 +206,19 @@ class Tracer:
                     return
             facts.seconds = time.monotonic() - started
             self._add(facts.failed(window, error))
-            self._last = None
+            self.last = None
             raise
         facts.seconds = time.monotonic() - started
         facts.rows = cursor.rowcount if cursor.rowcount >= 0 else None
         if not window.usable or window.idle:
             # The statement ended the transaction by itself.
-            self._last = None
+            self.last = None
             self._add(facts.failed(window, None))
             return
         after = window.state()
-        changed = _catalogs_changed(before, after, self.known)
-        self._last = window.snapshot() if changed else snapshot
-        statement = facts.done(window, after, self._last)
+        changed = _catalogs_changed(before, after)
+        self.last = window.snapshot() if changed else snapshot
+        statement = facts.done(window, after, self.last)
         if alone:
             window.execute("COMMIT")
         self._add(statement)
@@ -228,10 +242,10 @@ class Tracer:
         if not window.usable:
             self._add(facts.failed(window, error))
         else:
-            self._last = window.snapshot()
+            self.last = window.snapshot()
             after = window.state()
             seen = replace(after, locks=frozenset(locks), counts={}, transaction="")
-            self._add(facts.done(window, seen, self._last, error))
+            self._add(facts.done(window, seen, self.last, error))
         if error is not None:
             raise error
 
@@ -311,14 +325,11 @@ class _Facts:
         return tuple(sorted(found, key=lambda each: (-each.mode, each.relation.is_index, each.relation.name)))
 
 
-def _catalogs_changed(before: State, after: State, known: Mapping[int, Relation]) -> bool:
-    # Whatever changes a catalog locks something it did not hold before, or the relations differ; what only reads and
-    # writes rows takes ROW EXCLUSIVE at most. Objects that are no relation take no relation lock, so look as well
-    # when nothing at all was locked.
-    fresh = {mode for _, mode in after.locks - before.locks}
-    if before.relations != after.relations or not fresh or max(fresh) > LockMode.ROW_EXCLUSIVE:
+def _catalogs_changed(before: State, after: State) -> bool:
+    if after.catalog_writes is None or before.catalog_writes is None:
         return True
-    return not any(oid in known for oid, _ in after.locks - before.locks)
+    earlier = before.catalog_writes if before.transaction == after.transaction else 0
+    return after.catalog_writes != earlier
 
 
 def _changes(before: Snapshot, after: Snapshot, ignored: Collection[str]) -> tuple[Changed, ...]:
@@ -338,46 +349,75 @@ def _message(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+class Desk:
+    """A connection to a scratch database that is kept, since a fresh one reads the catalogs half as fast."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._connection: Connection | None = None
+
+    @property
+    def connection(self) -> Connection:
+        """The connection, in autocommit; a new one where the last was closed, or ended by the server."""
+        try:
+            if self._connection is not None and not self._connection.closed:
+                self._connection.execute("SELECT")
+                return self._connection
+        except psycopg.OperationalError:
+            self.close()
+        self._connection = connect(self.target, application_name="schemactl review", autocommit=True)
+        return self._connection
+
+    def close(self) -> None:
+        """Leave the database to others."""
+        if self._connection is not None:
+            self._connection.close()
+
+
 @dataclass(frozen=True)
 class Bench:
     """A scratch database at a revision's parents, and what a trace of it needs to know."""
 
     project: Project
-    target: Target
+    desk: Desk
     existing: frozenset[int] | None
     """None: every relation that is there."""
     ignored: frozenset[str]
     patience_s: float = PATIENCE_S
 
-    def tracer(self, revision: Revision) -> tuple[Tracer, Snapshot, dict[int, int]]:
-        """A tracer of one revision in this database as it stands."""
-        with connect(self.target, application_name="schemactl review", autocommit=True) as connection:
-            known = relations(connection)
-            snapshot = read_snapshot(connection)
-            rows = _row_counts(connection, known)
-        existing = frozenset(known) if self.existing is None else self.existing
-        return Tracer(self.target, revision.path, existing, self.ignored, known=known), snapshot, rows
+    @property
+    def target(self) -> Target:
+        """The database."""
+        return self.desk.target
 
-    def trace(self, revision: Revision) -> Trace:
-        """Upgrade the database to a revision and return everything that it was seen to do. Never raises for it."""
+    def tracer(self, revision: Revision, before: Snapshot | None = None) -> tuple[Tracer, Snapshot, dict[int, int]]:
+        """A tracer of one revision in this database as it stands."""
+        connection = self.desk.connection
+        known = relations(connection)
+        snapshot = before or read_snapshot(connection)
+        rows = _row_counts(connection, known)
+        existing = frozenset(known) if self.existing is None else self.existing
+        return Tracer(self.target, revision.path, existing, self.ignored, known=known, last=snapshot), snapshot, rows
+
+    def trace(self, revision: Revision, before: Snapshot | None = None) -> Trace:
+        """Upgrade the database to a revision and return everything that it was seen to do. Never raises for it.
+
+        `before` are its catalogs, where they are known.
+        """
         script = self.project.script.get_revision(revision.id)
-        tracer, before, rows = self.tracer(revision)
+        tracer, before, rows = self.tracer(revision, before)
         started = time.monotonic()
         error = self.run(tracer, revision)
         refused = None
         last = tracer.statements[-1] if tracer.statements else None
-        if error is not None and last is not None and last.sqlstate and last.sqlstate[:2] == _INTEGRITY:
-            with connect(self.target, application_name="schemactl review", autocommit=True) as connection:
-                unchanged = read_snapshot(connection).objects == before.objects
-                if unchanged:
-                    _empty(connection, tracer.known, self.ignored)
-            if unchanged:
-                refused = last
-                tracer, before, _ = self.tracer(revision)
-                error = self.run(tracer, revision)
+        broken = error is not None and last is not None and last.sqlstate and last.sqlstate[:2] == _INTEGRITY
+        if broken and read_snapshot(self.desk.connection).objects == before.objects:
+            _empty(self.desk.connection, tracer.known, self.ignored)
+            refused = last
+            tracer, before, _ = self.tracer(revision)
+            error = self.run(tracer, revision)
         seconds = time.monotonic() - started
-        with connect(self.target, application_name="schemactl review", autocommit=True) as connection:
-            after = read_snapshot(connection)
+        after = read_snapshot(self.desk.connection)
         return Trace(
             revision,
             tuple(tracer.statements),
