@@ -1,7 +1,8 @@
-"""Sizes of production's tables, and how long a statement that reads or writes them all would take there."""
+"""Sizes of production's tables, its roles, and how long a statement that reads or writes them all would take there."""
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from schema.pg.target import Target
 from schema.review.facts import Statement, Trace
 from schema.review.finding import Size
 
-_KEY = "tables_v1"
+_KEY, _ROLES_KEY = "tables_v1", "roles_v1"
 _MOST_TUPLES_PER_S, _LEAST_TUPLES_PER_S = 5_000_000.0, 100_000.0
 """The rate measured on a few rows is mostly the cost of starting: estimates stay between these."""
 
@@ -34,29 +35,40 @@ _SIZES = """
     GROUP BY n.nspname, c.relname
     ORDER BY 1"""
 
+_ROLES = "SELECT rolname::text FROM pg_roles WHERE rolname !~ '^pg_' ORDER BY 1"
 
-def read_sizes(target: Target) -> dict[str, Size]:
-    """Rows and bytes of every table, from the catalog as ANALYZE left it; only catalogs are read.
+
+@dataclass(frozen=True)
+class Production:
+    """What of production a review looks at."""
+
+    sizes: Mapping[str, Size]
+    roles: tuple[str, ...]
+    """Names of its roles, which revisions may grant to."""
+
+
+def read_production(target: Target) -> Production:
+    """Rows and bytes of every table, from the catalog as ANALYZE left it, and the roles; only catalogs are read.
 
     Raises:
         DatabaseError: the database cannot be reached or read.
     """
     with connect(target, application_name="schemactl review", autocommit=True) as connection:
         try:
-            return {name: Size(rows, size) for name, rows, size in connection.execute(_SIZES)}
+            sizes = {name: Size(rows, size) for name, rows, size in connection.execute(_SIZES)}
+            return Production(sizes, tuple(row[0] for row in connection.execute(_ROLES)))
         except psycopg.Error as error:
             raise translate(error) or error from error
 
 
-def dump_sizes(sizes: Mapping[str, Size]) -> dict[str, Any]:
-    """Sizes as what JSON can hold; `load_sizes` reads it."""
-    return {
-        _KEY: {name: {"rows": size.rows, "bytes": size.bytes} for name, size in sizes.items()},
-    }
+def dump_production(production: Production) -> dict[str, Any]:
+    """The same as what JSON can hold; `load_production` reads it."""
+    sizes = {name: {"rows": size.rows, "bytes": size.bytes} for name, size in production.sizes.items()}
+    return {_KEY: sizes, _ROLES_KEY: list(production.roles)}
 
 
-def load_sizes(path: Path) -> dict[str, Size]:
-    """Sizes from the JSON that `schemactl review stats` writes.
+def load_production(path: Path) -> Production:
+    """Read the JSON that `schemactl review stats` writes.
 
     Raises:
         ConfigError: the file cannot be read or is something else.
@@ -64,7 +76,8 @@ def load_sizes(path: Path) -> dict[str, Size]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         # Another version has other keys; it fails like any other file.
-        return {str(name): Size(int(each["rows"]), int(each["bytes"])) for name, each in data[_KEY].items()}
+        sizes = {str(name): Size(int(each["rows"]), int(each["bytes"])) for name, each in data[_KEY].items()}
+        return Production(sizes, tuple(map(str, data.get(_ROLES_KEY, ()))))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

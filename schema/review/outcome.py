@@ -12,9 +12,10 @@ from schema.drift.workshop import Workshop
 from schema.pg.catalog import Kind, Snapshot, read_snapshot
 from schema.pg.catalog.columns import Column
 from schema.pg.catalog.indexes import Index
+from schema.review.bench import Bench, Desk
 from schema.review.facts import Statement, Trace
 from schema.review.finding import Outcome
-from schema.review.tracer import Bench, Desk, Tracer
+from schema.review.tracer import Tracer
 
 MOST_FAILURES = 8
 """How many places a failure is injected at, per revision."""

@@ -7,22 +7,26 @@ from pathlib import Path
 
 import psycopg
 
+from schema.drift.cache import digest_of
 from schema.drift.capture import redirected
+from schema.drift.history import history_parts
 from schema.drift.workshop import Workshop, open_workshop, unknown_role
 from schema.errors import DatabaseError, SchemaError, UsageError
 from schema.migrate.project import Project, Revision
 from schema.migrate.runner import upgrade, version_table
 from schema.pg.catalog import Snapshot
+from schema.pg.connect import connect
 from schema.pg.errors import translate
 from schema.pg.target import Target
 from schema.review.accept import Acceptance, read_acceptances
-from schema.review.facts import Trace
+from schema.review.bench import PATIENCE_S, PLAIN, Bench, Desk
+from schema.review.facts import Relation, Trace
 from schema.review.finding import Context, Finding, Outcome, Rule, Size
 from schema.review.observe import relations
 from schema.review.outcome import Understudy, follow
 from schema.review.rows import Unfilled, fill
 from schema.review.rules import RULES, UNUSED_ACCEPTANCE
-from schema.review.tracer import PATIENCE_S, PLAIN, Bench, Desk, ended
+from schema.review.tracer import ended
 
 Filler = Callable[[psycopg.Connection], None]
 
@@ -112,9 +116,12 @@ def review(request: Request) -> Review:
 
         def prepare(target: Target) -> None:
             _bring_to_parents(request.project, target, first)
+            with connect(target, application_name="schemactl review", autocommit=True) as connection:
+                _give_rows(request, connection, _named(_versions(request.project, target), relations(connection)))
 
         if request.scratch_template is None:
-            target = stack.enter_context(workshop.database(prepare))
+            digest = digest_of(workshop, history_parts(request.project, without=_from(request.project, first)))
+            target = stack.enter_context(workshop.remembered(digest, prepare))
         else:
             target = stack.enter_context(_copied(workshop))
             prepare(target)
@@ -172,13 +179,12 @@ class _Run:
     roles: ExitStack
     traces: list[Trace] = field(default_factory=list)
     existing: frozenset[int] | None = None
+    versions: str | None = None
     ignored: frozenset[str] = frozenset()
     unfilled: dict[str, Unfilled] = field(default_factory=dict)
 
     def run(self) -> None:
         project = self.request.project
-        with redirected(lambda: self.desk.target), ended():
-            versions = version_table(project, self.desk.target).name
         for number, revision in enumerate(self.request.revisions):
             self.request.report(f"Reviewing {revision} ({number + 1} of {len(self.request.revisions)}) ...")
             if number and not self._at_parents(revision):
@@ -188,10 +194,8 @@ class _Run:
                 except SchemaError as error:
                     self.result.faults.append((revision, f"its parents cannot be run: {error.message}"))
                     continue
-            self._look_around(versions)
+            self._look_around()
             self._prepare(self.desk.connection)
-            # Locks of autovacuum would be seen as waits, and statistics make the row counts known.
-            _analyze(self.desk.connection)
             self._review(revision, final=revision == self.request.revisions[-1])
         self.result.unfilled = list(self.unfilled.values())
 
@@ -203,21 +207,17 @@ class _Run:
         below = script._all_down_revisions  # noqa: SLF001 - labels resolved
         return last is not None and last.error is None and tuple(below) == (last.revision.id,)
 
-    def _look_around(self, versions: str) -> None:
+    def _look_around(self) -> None:
+        if self.versions is None:
+            self.desk.close()
+            self.versions = _versions(self.request.project, self.desk.target)
         present = relations(self.desk.connection)
-        self.ignored = frozenset(
-            each.name for each in present.values() if each.is_table and each.name.partition(".")[2] == versions
-        ) or frozenset({f"public.{versions}"})
+        self.ignored = _named(self.versions, present)
         if self.existing is None and self.request.together:
             self.existing = frozenset(present)
 
     def _prepare(self, connection: psycopg.Connection) -> None:
-        if self.request.filler is not None:
-            self.request.filler(connection)
-        try:
-            self.unfilled = {each.table: each for each in fill(connection, ignored=self.ignored)}
-        except psycopg.Error as error:
-            raise translate(error) or error from error
+        self.unfilled = {each.table: each for each in _give_rows(self.request, connection, self.ignored)}
 
     def _review(self, revision: Revision, *, final: bool) -> None:
         request = self.request
@@ -249,6 +249,38 @@ class _Run:
             if self.workshop.ours and unknown_role(lacking) is not None:
                 raise lacking
         return trace
+
+
+def _from(project: Project, first: Revision) -> set[Path]:
+    """Files of the revisions that a database at the parents of one knows nothing of."""
+    script = project.script.get_revision(first.id)
+    assert script is not None
+    parents = script._all_down_revisions  # noqa: SLF001 - labels resolved
+    below = {each.revision for each in project.script.iterate_revisions(parents or "base", "base")}
+    return {Path(each.path) for each in project.script.walk_revisions() if each.revision not in below}
+
+
+def _versions(project: Project, target: Target) -> str:
+    """Name of Alembic's own table."""
+    with redirected(lambda: target), ended():
+        return version_table(project, target).name
+
+
+def _named(versions: str, present: Mapping[int, Relation]) -> frozenset[str]:
+    found = {each.name for each in present.values() if each.is_table and each.name.partition(".")[2] == versions}
+    return frozenset(found or {f"public.{versions}"})
+
+
+def _give_rows(request: Request, connection: psycopg.Connection, ignored: frozenset[str]) -> list[Unfilled]:
+    """Rows for every table that has none, and their numbers known, as an analysed database has them."""
+    if request.filler is not None:
+        request.filler(connection)
+    try:
+        unfilled = fill(connection, ignored=ignored)
+        _analyze(connection)
+    except psycopg.Error as error:
+        raise translate(error) or error from error
+    return unfilled
 
 
 def _analyze(connection: psycopg.Connection) -> None:

@@ -22,7 +22,7 @@ _TABLES = """
     ORDER BY 2"""
 
 _COLUMNS = """
-    SELECT quote_ident(a.attname) AS name, format_type(a.atttypid, a.atttypmod) AS type,
+    SELECT a.attrelid::bigint AS table, quote_ident(a.attname) AS name, format_type(a.atttypid, a.atttypmod) AS type,
         format_type(b.oid, NULL) AS base, b.typcategory::text AS category, b.typtype::text AS sort,
         CASE WHEN a.atttypmod > 4 AND b.typname IN ('varchar', 'bpchar') THEN a.atttypmod - 4
             WHEN t.typtypmod > 4 AND b.typname IN ('varchar', 'bpchar') THEN t.typtypmod - 4 END AS length,
@@ -43,7 +43,7 @@ _COLUMNS = """
             ORDER BY cardinality(k.conkey) DESC, k.conname LIMIT 1) AS source
     FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
         JOIN pg_type AS b ON b.oid = coalesce(nullif(t.typbasetype, 0), t.oid)
-    WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
+    WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attrelid, a.attnum"""
 
 _BY_TYPE = {
     "boolean": "g % 2 = 0",
@@ -79,6 +79,7 @@ _NUMBER = re.compile(r"(?<![\w'])-?\d+(?:\.\d+)?(?![\w'])")
 
 @dataclass(frozen=True)
 class _Column:
+    table: int
     name: str
     type: str
     base: str
@@ -110,13 +111,22 @@ def fill(connection: psycopg.Connection[Any], *, rows: int = ROWS, ignored: froz
     them alone.
     """
     tables = [row for row in connection.execute(_TABLES).fetchall() if row[1] not in ignored]
+    empty = _empty(connection, tables)
+    columns: dict[int, list[_Column]] = {oid: [] for oid in empty}
+    with connection.cursor(row_factory=class_row(_Column)) as cursor:
+        for column in cursor.execute(_COLUMNS, [sorted(empty)]):
+            columns[column.table].append(column)
+    maker = _Maker(connection)
     unfilled: list[Unfilled] = []
     for oid, name, _ in _ordered(tables):
-        empty = connection.execute(f"SELECT NOT EXISTS (SELECT FROM {name})".encode()).fetchone()  # noqa: S608
-        assert empty is not None
-        if empty[0] and (reason := _fill(connection, oid, name, rows)):
+        if oid in empty and (reason := maker.fill(name, [each for each in columns[oid] if not each.skipped], rows)):
             unfilled.append(Unfilled(name, reason))
     return unfilled
+
+
+def _empty(connection: psycopg.Connection[Any], tables: Sequence[tuple[int, str, list[int]]]) -> set[int]:
+    looks = " UNION ALL ".join(f"SELECT {oid} WHERE NOT EXISTS (SELECT FROM {name})" for oid, name, _ in tables)  # noqa: S608
+    return {row[0] for row in connection.execute(looks.encode())} if looks else set()
 
 
 def _ordered(tables: Sequence[tuple[int, str, list[int]]]) -> Iterator[tuple[int, str, list[int]]]:
@@ -130,30 +140,62 @@ def _ordered(tables: Sequence[tuple[int, str, list[int]]]) -> Iterator[tuple[int
         waiting = [each for each in waiting if each not in free]
 
 
-def _fill(connection: psycopg.Connection[Any], oid: int, table: str, rows: int) -> str | None:
-    with connection.cursor(row_factory=class_row(_Column)) as cursor:
-        columns = [column for column in cursor.execute(_COLUMNS, [oid]) if not column.skipped]
-    reason = "it has no rows to refer to"
-    # First everything filled, then only what is required; each with the defaults where there are some, or without.
-    for optional in (True, False):
-        for defaults in (True, False):
-            chosen = {}
-            for column in columns:
-                if (column.defaulted and defaults) or not (column.required or optional):
+class _Maker:
+    """Makes rows, and remembers which kind of value a kind of column takes."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.connection = connection
+        self._known: dict[tuple[object, ...], int | None] = {}
+
+    def fill(self, table: str, columns: Sequence[_Column], rows: int) -> str | None:
+        """Write rows, and return why there are none."""
+        reason = "it has no rows to refer to"
+        # First everything filled, then only what is required; each with the defaults where there are some, or without.
+        for optional in (True, False):
+            for defaults in (True, False):
+                chosen = {}
+                for column in columns:
+                    if (column.defaulted and defaults) or not (column.required or optional):
+                        continue
+                    expression = self._expression(column)
+                    if expression is None and column.required and not column.defaulted:
+                        return f"no value of {column.name} ({column.type}) could be made"
+                    if expression is not None:
+                        chosen[column.name] = expression
+                try:
+                    written = self.connection.execute(_insert(table, chosen, rows).encode()).rowcount
+                except psycopg.Error as error:
+                    reason = error.diag.message_primary or str(error)
                     continue
-                expression = _expression(connection, column)
-                if expression is None and column.required and not column.defaulted:
-                    return f"no value of {column.name} ({column.type}) could be made"
-                if expression is not None:
-                    chosen[column.name] = expression
-            try:
-                written = connection.execute(_insert(table, chosen, rows).encode()).rowcount
-            except psycopg.Error as error:
-                reason = error.diag.message_primary or str(error)
-                continue
-            if written:
-                return None
-    return reason
+                if written:
+                    return None
+        return reason
+
+    def _expression(self, column: _Column) -> str | None:
+        """An SQL expression of the row number `g` that the column's type and own CHECKs accept; None when none does."""
+        if column.source is not None:
+            return f"(SELECT (array_agg(value))[1 + g % nullif(count(*), 0)] FROM ({column.source}) AS parent)"  # noqa: S608
+        candidates = list(_candidates(column))
+        kind = (column.type, column.length, *column.labels)
+        # A condition names its columns, so what satisfies one says nothing of another's.
+        plain = not column.checks and not column.hints
+        if not plain or kind not in self._known:
+            accepted = (place for place, candidate in enumerate(candidates) if self._accepts(column, candidate))
+            self._known[kind if plain else ()] = place = next(accepted, None)
+        else:
+            place = self._known[kind]
+        return None if place is None else f"({candidates[place]})::{column.type}"
+
+    def _accepts(self, column: _Column, candidate: str) -> bool:
+        conditions = " AND ".join(f"({check}) IS NOT FALSE" for check in column.checks) or "true"
+        made = f"SELECT ({candidate})::{column.type} AS {column.name} FROM generate_series(1, {ROWS}) AS g"  # noqa: S608
+        # Counted, or the planner would leave the cast out.
+        probe = f"SELECT bool_and({conditions}) AND count({column.name}) = {ROWS} FROM ({made}) AS made"  # noqa: S608
+        try:
+            row = self.connection.execute(probe.encode()).fetchone()
+        except psycopg.Error:
+            return False
+        return row is not None and bool(row[0])
 
 
 def _insert(table: str, chosen: dict[str, str], rows: int) -> str:
@@ -161,24 +203,6 @@ def _insert(table: str, chosen: dict[str, str], rows: int) -> str:
         return f"INSERT INTO {table} DEFAULT VALUES"
     names, values = ", ".join(chosen), ", ".join(chosen.values())
     return f"INSERT INTO {table} ({names}) SELECT {values} FROM generate_series(1, {rows}) AS g ON CONFLICT DO NOTHING"  # noqa: S608
-
-
-def _expression(connection: psycopg.Connection[Any], column: _Column) -> str | None:
-    """An SQL expression of the row number `g` that the column's type and own CHECKs accept; None when none does."""
-    if column.source is not None:
-        return f"(SELECT (array_agg(value))[1 + g % nullif(count(*), 0)] FROM ({column.source}) AS parent)"  # noqa: S608
-    for candidate in _candidates(column):
-        conditions = " AND ".join(f"({check}) IS NOT FALSE" for check in column.checks) or "true"
-        made = f"SELECT ({candidate})::{column.type} AS {column.name} FROM generate_series(1, {ROWS}) AS g"  # noqa: S608
-        # Counted, or the planner would leave the cast out.
-        probe = f"SELECT bool_and({conditions}) AND count({column.name}) = {ROWS} FROM ({made}) AS made"  # noqa: S608
-        try:
-            row = connection.execute(probe.encode()).fetchone()
-        except psycopg.Error:
-            continue
-        if row is not None and row[0]:
-            return f"({candidate})::{column.type}"
-    return None
 
 
 def _candidates(column: _Column) -> Iterator[str]:

@@ -1,12 +1,10 @@
 """Runs one revision through the project's own env.py and observes every statement that the revision file sends."""
 
 import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -15,20 +13,14 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
-from schema.errors import ConfigError, RevisionError, SchemaError
-from schema.migrate.project import Project, Revision
-from schema.migrate.runner import Options, downgrade, upgrade
-from schema.pg.catalog import Snapshot, read_snapshot
-from schema.pg.connect import Connection, connect, connection_options
+from schema.errors import ConfigError, RevisionError
+from schema.pg.catalog import Snapshot
 from schema.pg.target import Target
-from schema.review.facts import Changed, Lock, LockMode, Relation, Statement, Trace
-from schema.review.observe import State, Window, relations, scanned, watch, written
+from schema.review.facts import Changed, Lock, LockMode, Relation, Statement
+from schema.review.observe import State, Window, scanned, watch, written
 
 _ALONE_ONLY = frozenset({"25001", "2D000"})
 """SQLSTATEs of what cannot run inside a transaction block: CONCURRENTLY, VACUUM, a procedure that commits."""
-
-_INTEGRITY = "23"
-"""Class of the SQLSTATEs of rows that break a constraint."""
 
 _KEPT = ("options", "application_name", "connect_timeout", "prepare_threshold", "autocommit")
 """Arguments of a connection that say how it behaves, and not which database it goes to."""
@@ -36,15 +28,10 @@ _KEPT = ("options", "application_name", "connect_timeout", "prepare_threshold", 
 _CHANGELESS = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "SHOW", "SET"})
 """What the server calls statements that Alembic and env.py send between those of a revision."""
 
-_TELLING = {"client_min_messages": "debug1"}
+TELLING = {"client_min_messages": "debug1"}
+"""Settings of a connection that is observed."""
 
 _DRIVERS = frozenset({"psycopg", "psycopg_async"})
-
-PLAIN = Options(yes=True, guarded=False)
-"""A run that sends what plain Alembic sends."""
-
-PATIENCE_S = 300.0
-"""How long a revision may run on the scratch server."""
 
 
 class InjectedError(RevisionError):
@@ -136,7 +123,7 @@ class Tracer:
         keywords.update(named)
         keywords.update(kept)
         given_options = str(keywords.get("options") or os.environ.get("PGOPTIONS", ""))
-        keywords["options"] = " ".join(filter(None, [given_options, *(f"-c {n}={v}" for n, v in _TELLING.items())]))
+        keywords["options"] = " ".join(filter(None, [given_options, *(f"-c {n}={v}" for n, v in TELLING.items())]))
 
     def _undone(self, *_: object) -> None:
         self.last = None
@@ -347,156 +334,3 @@ def _message(error: BaseException) -> str:
     if isinstance(error, psycopg.Error) and error.diag.message_primary:
         return error.diag.message_primary
     return f"{type(error).__name__}: {error}"
-
-
-class Desk:
-    """A connection to a scratch database that is kept, since a fresh one reads the catalogs half as fast."""
-
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self._connection: Connection | None = None
-
-    @property
-    def connection(self) -> Connection:
-        """The connection, in autocommit; a new one where the last was closed, or ended by the server."""
-        try:
-            if self._connection is not None and not self._connection.closed:
-                self._connection.execute("SELECT")
-                return self._connection
-        except psycopg.OperationalError:
-            self.close()
-        self._connection = connect(self.target, application_name="schemactl review", autocommit=True)
-        return self._connection
-
-    def close(self) -> None:
-        """Leave the database to others."""
-        if self._connection is not None:
-            self._connection.close()
-
-
-@dataclass(frozen=True)
-class Bench:
-    """A scratch database at a revision's parents, and what a trace of it needs to know."""
-
-    project: Project
-    desk: Desk
-    existing: frozenset[int] | None
-    """None: every relation that is there."""
-    ignored: frozenset[str]
-    patience_s: float = PATIENCE_S
-
-    @property
-    def target(self) -> Target:
-        """The database."""
-        return self.desk.target
-
-    def tracer(self, revision: Revision, before: Snapshot | None = None) -> tuple[Tracer, Snapshot, dict[int, int]]:
-        """A tracer of one revision in this database as it stands."""
-        connection = self.desk.connection
-        known = relations(connection)
-        snapshot = before or read_snapshot(connection)
-        rows = _row_counts(connection, known)
-        existing = frozenset(known) if self.existing is None else self.existing
-        return Tracer(self.target, revision.path, existing, self.ignored, known=known, last=snapshot), snapshot, rows
-
-    def trace(self, revision: Revision, before: Snapshot | None = None) -> Trace:
-        """Upgrade the database to a revision and return everything that it was seen to do. Never raises for it.
-
-        `before` are its catalogs, where they are known.
-        """
-        script = self.project.script.get_revision(revision.id)
-        tracer, before, rows = self.tracer(revision, before)
-        started = time.monotonic()
-        error = self.run(tracer, revision)
-        refused = None
-        last = tracer.statements[-1] if tracer.statements else None
-        broken = error is not None and last is not None and last.sqlstate and last.sqlstate[:2] == _INTEGRITY
-        if broken and read_snapshot(self.desk.connection).objects == before.objects:
-            _empty(self.desk.connection, tracer.known, self.ignored)
-            refused = last
-            tracer, before, _ = self.tracer(revision)
-            error = self.run(tracer, revision)
-        seconds = time.monotonic() - started
-        after = read_snapshot(self.desk.connection)
-        return Trace(
-            revision,
-            tuple(tracer.statements),
-            before,
-            after,
-            tracer.existing,
-            tracer.known,
-            rows,
-            seconds,
-            error,
-            tuple(script._all_down_revisions) if script is not None else (),  # noqa: SLF001 - labels resolved
-            refused,
-        )
-
-    def run(self, tracer: Tracer, revision: Revision, *, down_to: str | None = None) -> str | None:
-        """Run a revision's upgrade, or its downgrade; return why it failed, or None."""
-        # An environment that makes its connections by itself, as this project's does, takes the options from the URL.
-        options = connection_options(self.target, _TELLING)
-        target = Target(self.target.url.update_query_dict({"options": options}), self.target.source)
-        try:
-            with _bounded(self), tracer.observing(), redirect_stdout(sys.stderr):
-                if down_to is None:
-                    upgrade(self.project, target, revision.id, options=PLAIN)
-                else:
-                    downgrade(self.project, target, down_to, options=PLAIN)
-        except SchemaError as error:
-            if isinstance(error.__cause__, EOFError):
-                return "it reads standard input, which is closed"
-            return f"{error.message}. {error.hint}".rstrip()
-        except SystemExit as error:
-            return f"it calls sys.exit({error.code!r})"
-        except TimeoutError:
-            return f"it did not end within {self.patience_s:g} s"
-        return None
-
-
-@contextmanager
-def _bounded(bench: Bench) -> Iterator[None]:
-    """End what hangs: the backends by a second session, Python code by an alarm; and close standard input."""
-
-    def end() -> None:
-        with connect(bench.target, application_name="schemactl review watch", autocommit=True) as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-
-    def ring(*_: object) -> None:
-        raise TimeoutError
-
-    timer = threading.Timer(bench.patience_s, end)
-    timer.daemon = True
-    main = threading.current_thread() is threading.main_thread()
-    earlier = signal.signal(signal.SIGALRM, ring) if main else None
-    if main:
-        signal.setitimer(signal.ITIMER_REAL, bench.patience_s + 1)
-    timer.start()
-    stdin = sys.stdin
-    try:
-        with Path(os.devnull).open(encoding="utf-8") as nothing:
-            sys.stdin = nothing
-            yield
-    finally:
-        sys.stdin = stdin
-        timer.cancel()
-        if main:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, earlier)
-
-
-def _empty(connection: psycopg.Connection, known: Mapping[int, Relation], ignored: Collection[str]) -> None:
-    names = [each.name for each in known.values() if each.kind in "rp" and each.name not in ignored]
-    if names:
-        connection.execute(f"TRUNCATE {', '.join(names)} CASCADE".encode())
-
-
-def _row_counts(connection: psycopg.Connection, known: Mapping[int, Relation]) -> dict[int, int]:
-    tables = [each for each in known.values() if each.kind in "rm"]
-    if not tables:
-        return {}
-    query = " UNION ALL ".join(f"SELECT {each.oid}::bigint, count(*) FROM {each.name}" for each in tables)  # noqa: S608
-    return {row[0]: row[1] for row in connection.execute(query.encode())}

@@ -1,5 +1,6 @@
 """`schemactl review run`."""
 
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from schema.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from schema.migrate.project import Project, Revision
     from schema.review.accept import Settings
-    from schema.review.finding import Size
+    from schema.review.estimate import Production
     from schema.review.review import Filler, Review
 
 SESSIONS = 50
@@ -23,13 +24,18 @@ SESSIONS = 50
 @click.argument("which", metavar="[REV | FROM:TO]", required=False)
 @click.option("--since", metavar="GITREF", help="Review the revisions that this git ref does not have.")
 @click.option("--latest", metavar="N", type=click.IntRange(min=1), help="Review the newest N revisions.")
-@click.option("--stats", metavar="URL|FILE", help="Sizes of production's tables: its URL, only read, or a file.")
+@click.option("--stats", metavar="URL|FILE", help="Production's sizes and roles: its URL, only read, or a file.")
 @click.option("--no-reverse", is_flag=True, help="Do not take each revision down and up again.")
 @click.option(
     "--scratch-url",
     envvar="SCHEMACTL_SCRATCH_URL",
     metavar="URL",
     help="Make scratch databases on this server (it needs CREATEDB) and not on one of our own.",
+)
+@click.option(
+    "--scratch-template",
+    metavar="URL",
+    help="Begin with a copy of this database, such as a staging one, made beside it; it is not changed itself.",
 )
 @click.option(
     "-o",
@@ -46,6 +52,7 @@ def command(
     stats: str | None,
     no_reverse: bool,
     scratch_url: str | None,
+    scratch_template: str | None,
     output: Path | None,
 ) -> None:
     """Run revisions on a scratch server and say what a DBA must know.
@@ -68,20 +75,28 @@ def command(
         raise UsageError(f"{output} cannot be written: there is no folder {output.absolute().parent}")
     of = project(app)
     settings = read_settings(of.ini, [rule.id for rule in RULES])
+    production = _production(stats)
     chosen = _chosen(of, which, since, latest)
     request = Request(
         project=of,
         revisions=chosen,
         together=bool(which or since or latest),
         scratch_url=scratch_url,
+        scratch_template=scratch_template,
         pg_bindir=app.pg_bindir,
         filler=own_rows(of),
-        sizes=_sizes(stats),
+        sizes=None if production is None else production.sizes,
+        roles=() if production is None else production.roles,
         rules=tuple(rule for rule in RULES if rule.id not in settings.disabled),
         reverse=not no_reverse,
         report=app.status,
     )
-    found = review(request)
+    # So that what is on the scratch server goes, also when a job is stopped.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        found = review(request)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if output is not None:
         app.status(report.summary(found))
     app.finish(
@@ -130,13 +145,13 @@ def _revisions_at(of: "Project", ref: str) -> set[str]:
     return set(required(Repository.around(read_layout(of.ini))).snapshot(ref).graph.revisions)
 
 
-def _sizes(stats: str | None) -> "dict[str, Size] | None":
+def _production(stats: str | None) -> "Production | None":
     from schema.pg.target import Target
-    from schema.review.estimate import load_sizes, read_sizes
+    from schema.review.estimate import load_production, read_production
 
     if stats is None:
         return None
-    return read_sizes(Target.parse(stats, "--stats")) if "://" in stats else load_sizes(Path(stats))
+    return read_production(Target.parse(stats, "--stats")) if "://" in stats else load_production(Path(stats))
 
 
 def own_rows(of: "Project") -> "Filler | None":
