@@ -1,19 +1,21 @@
 """The whole review: a database at the parents, rows, a trace per revision, and what the rules say of it."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
+import sqlalchemy as sa
 
 from schema.drift.cache import digest_of
-from schema.drift.capture import redirected
+from schema.drift.capture import capture, redirected
 from schema.drift.history import history_parts
 from schema.drift.workshop import Workshop, open_workshop, unknown_role
-from schema.errors import DatabaseError, SchemaError, UsageError
+from schema.errors import ConfigError, DatabaseError, SchemaError, UsageError
 from schema.migrate.project import Project, Revision
-from schema.migrate.runner import upgrade, version_table
+from schema.migrate.runner import offline, upgrade, version_table
 from schema.pg.catalog import Snapshot
 from schema.pg.connect import connect
 from schema.pg.errors import translate
@@ -51,6 +53,8 @@ class Request:
     """Roles of production, made on a scratch server of ours where it lacks them."""
     rules: tuple[Rule, ...] = ()
     """None given means all."""
+    offline: bool = False
+    """Run each revision offline as well."""
     reverse: bool = True
     """Take each revision down and up again."""
     patience_s: float = PATIENCE_S
@@ -182,9 +186,11 @@ class _Run:
     versions: str | None = None
     ignored: frozenset[str] = frozenset()
     unfilled: dict[str, Unfilled] = field(default_factory=dict)
+    naming: Mapping[str, str] = field(default_factory=dict)
 
     def run(self) -> None:
         project = self.request.project
+        self.naming = _naming(project, self.desk.target)
         for number, revision in enumerate(self.request.revisions):
             self.request.report(f"Reviewing {revision} ({number + 1} of {len(self.request.revisions)}) ...")
             if number and not self._at_parents(revision):
@@ -237,7 +243,16 @@ class _Run:
             outcome = follow(bench, self.understudy, trace, self._prepare)
         else:
             self.understudy.forget()
-        context = Context(trace, final, request.sizes, tuple(self.traces), outcome, request.together)
+        context = Context(
+            trace,
+            final,
+            request.sizes,
+            tuple(self.traces),
+            outcome,
+            request.together,
+            self.naming,
+            _offline(request.project, self.desk.target, revision) if request.offline else None,
+        )
         findings = [finding for rule in request.rules or RULES for finding in rule.findings(context)]
         self.result.reviewed.append(_sorted_out(trace, outcome, findings))
 
@@ -258,6 +273,29 @@ def _from(project: Project, first: Revision) -> set[Path]:
     parents = script._all_down_revisions  # noqa: SLF001 - labels resolved
     below = {each.revision for each in project.script.iterate_revisions(parents or "base", "base")}
     return {Path(each.path) for each in project.script.walk_revisions() if each.revision not in below}
+
+
+def _naming(project: Project, target: Target) -> dict[str, str]:
+    """The naming convention of the project's metadata; empty when it has only what SQLAlchemy gives every one."""
+    try:
+        with ended():
+            configurations = capture(project, lambda: target)
+    except ConfigError:
+        # An environment that cannot run offline, or has no metadata.
+        return {}
+    default = sa.MetaData().naming_convention
+    named = [each.naming_convention for one in configurations for each in one.metadata]
+    given = {key: text for each in named if each != default for key, text in each.items()}
+    return {key: text for key, text in given.items() if isinstance(key, str) and isinstance(text, str)}
+
+
+def _offline(project: Project, target: Target, revision: Revision) -> str | None:
+    try:
+        with redirected(lambda: target), ended(), redirect_stdout(sys.stderr):
+            offline(project, target, revision)
+    except SchemaError as error:
+        return error.message
+    return None
 
 
 def _versions(project: Project, target: Target) -> str:
