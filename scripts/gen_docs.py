@@ -1,14 +1,16 @@
 #!/usr/bin/env python
 """Write the generated documents: docs/cli.md from the command line, docs/schema.md from the models,
-docs/review-rules.md from the rules.
+docs/review-rules.md from the rules, docs/examples/review.md from a review of this history on a scratch server.
 
 `scripts/gen_docs.py` writes them; `scripts/gen_docs.py --check` only says which are stale and exits 1.
 """
 
 import ast
 import inspect
+import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -17,8 +19,12 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex
 
 from schema.cli.app import cli
+from schema.cli.review.run import own_rows
+from schema.migrate.project import Project
 from schema.models import Base
+from schema.review import report
 from schema.review.finding import Rule
+from schema.review.review import Request, Review, review
 from schema.review.rules import RULES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -176,11 +182,32 @@ def rules_page() -> str:
 
 
 HEART = {"sessions", "images", "resource_allocations", "resource_slot_types", "system_session_environ"}
-PAGES = {"docs/cli.md": cli_page, "docs/schema.md": schema_page, "docs/review-rules.md": rules_page}
+
+
+@cache
+def own_review() -> Review:
+    """This project's whole history, each revision as if deployed alone."""
+    project = Project.open(ROOT / "alembic.ini")
+    return review(Request(project, project.pending(()), together=False, filler=own_rows(project)))
+
+
+def review_markdown() -> str:
+    """docs/examples/review.md."""
+    return f"{NOTE}\n{report.as_markdown(own_review())}\n"
+
+
+PAGES = {
+    "docs/cli.md": cli_page,
+    "docs/schema.md": schema_page,
+    "docs/review-rules.md": rules_page,
+    "docs/examples/review.md": review_markdown,
+}
 
 
 def main() -> int:
     """Write the pages, or with --check compare them."""
+    # Paths in the documents are relative to it.
+    os.chdir(ROOT)
     stale = [name for name, page in PAGES.items() if not _same(ROOT / name, page())]
     if "--check" in sys.argv[1:]:
         for name in stale:

@@ -172,7 +172,7 @@ def offline(project: Project, target: Target, revision: Revision) -> str:
             steps,
             printed=printed,
             as_sql=True,
-            starting_rev=",".join(parents) or None,
+            starting_rev=tuple(parents) or None,
             destination_rev=revision.id,
         )
     except Exception as error:

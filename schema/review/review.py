@@ -123,12 +123,14 @@ def review(request: Request) -> Review:
             with connect(target, application_name="schemactl review", autocommit=True) as connection:
                 _give_rows(request, connection, _named(_versions(request.project, target), relations(connection)))
 
-        if request.scratch_template is None:
-            digest = digest_of(workshop, history_parts(request.project, without=_from(request.project, first)))
-            target = stack.enter_context(workshop.remembered(digest, prepare))
-        else:
+        if request.scratch_template is not None:
             target = stack.enter_context(_copied(workshop))
             prepare(target)
+        elif not _parents(request.project, first):
+            target = stack.enter_context(workshop.database(prepare))
+        else:
+            digest = digest_of(workshop, history_parts(request.project, without=_from(request.project, first)))
+            target = stack.enter_context(workshop.remembered(digest, prepare))
         desk = Desk(target)
         stack.callback(desk.close)
         understudy = Understudy(workshop, desk)
@@ -153,9 +155,13 @@ def _copied(workshop: Workshop) -> Iterator[Target]:
         yield target
 
 
-def _bring_to_parents(project: Project, target: Target, revision: Revision) -> None:
+def _parents(project: Project, revision: Revision) -> tuple[str, ...]:
     script = project.script.get_revision(revision.id)
     assert script is not None
+    return tuple(script._all_down_revisions)  # noqa: SLF001 - parents and dependencies, labels resolved
+
+
+def _bring_to_parents(project: Project, target: Target, revision: Revision) -> None:
     with redirected(lambda: target), ended():
         known = version_table(project, target).heads
         there = {each.revision for each in project.script.iterate_revisions(known or "base", "base")}
@@ -164,7 +170,7 @@ def _bring_to_parents(project: Project, target: Target, revision: Revision) -> N
                 f"the database of --scratch-template is at {', '.join(known)}, which has {revision.id} already",
                 hint="Review a later revision, or give a copy from before it was deployed.",
             )
-        for parent in script._all_down_revisions:  # noqa: SLF001 - parents and dependencies, labels resolved
+        for parent in _parents(project, revision):
             if parent not in there:
                 upgrade(project, target, parent, options=PLAIN)
 
@@ -208,10 +214,8 @@ class _Run:
     def _at_parents(self, revision: Revision) -> bool:
         """The database is where the last revision left it, and this one stands on that alone."""
         last = self.traces[-1] if self.traces else None
-        script = self.request.project.script.get_revision(revision.id)
-        assert script is not None
-        below = script._all_down_revisions  # noqa: SLF001 - labels resolved
-        return last is not None and last.error is None and tuple(below) == (last.revision.id,)
+        below = _parents(self.request.project, revision)
+        return last is not None and last.error is None and below == (last.revision.id,)
 
     def _look_around(self) -> None:
         if self.versions is None:
@@ -268,10 +272,7 @@ class _Run:
 
 def _from(project: Project, first: Revision) -> set[Path]:
     """Files of the revisions that a database at the parents of one knows nothing of."""
-    script = project.script.get_revision(first.id)
-    assert script is not None
-    parents = script._all_down_revisions  # noqa: SLF001 - labels resolved
-    below = {each.revision for each in project.script.iterate_revisions(parents or "base", "base")}
+    below = {each.revision for each in project.script.iterate_revisions(_parents(project, first) or "base", "base")}
     return {Path(each.path) for each in project.script.walk_revisions() if each.revision not in below}
 
 

@@ -74,7 +74,7 @@ def command(
         scratch_url=scratch_url,
         scratch_template=scratch_template,
         pg_bindir=app.pg_bindir,
-        filler=_filler(of),
+        filler=own_rows(of),
         sizes=None if production is None else production.sizes,
         roles=() if production is None else production.roles,
         rules=tuple(rule for rule in RULES if rule.id not in settings.disabled),
@@ -141,8 +141,8 @@ def _production(stats: str | None) -> "Production | None":
     return read_production(Target.parse(stats, "--stats")) if "://" in stats else load_production(Path(stats))
 
 
-def _filler(of: "Project") -> "Filler | None":
-    """This project's own rows come from its seed."""
+def own_rows(of: "Project") -> "Filler | None":
+    """What writes this project's own rows, from its seed; None for any other project."""
     from schema.migrate.project import own_config
 
     if of.ini.resolve() != own_config().resolve():

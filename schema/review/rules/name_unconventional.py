@@ -10,6 +10,7 @@ from schema.review.rules.support import added, bare
 
 _KEYS = {"CHECK": "ck", "FOREIGN KEY": "fk", "PRIMARY KEY": "pk", "UNIQUE": "uq", "EXCLUDE": "excl"}
 _TOKEN = re.compile(r"%\((?P<token>\w+)\)s")
+_COLUMN = re.compile(r"\((?P<name>\"[^\"]+\"|[\w$]+)[,)]")
 _REFERRED = re.compile(r"REFERENCES (?:ONLY )?(?P<table>(?:\"[^\"]+\"|[\w$]+)(?:\.(?:\"[^\"]+\"|[\w$]+))*)")
 
 
@@ -18,11 +19,13 @@ def _find(context: Context) -> Iterator[Found]:
         for constraint in added(statement, Constraint):
             wanted = context.naming.get(_KEYS[constraint.sort])
             told = _REFERRED.search(constraint.definition)
-            tables = {
+            column = _COLUMN.search(constraint.definition) if constraint.sort != "CHECK" else None
+            known = {
                 "table_name": bare(constraint.table),
                 "referred_table_name": bare(told["table"]) if told else None,
+                "column_0_name": column["name"].strip('"') if column else None,
             }
-            if wanted is not None and not _fits(constraint.name, wanted, tables):
+            if wanted is not None and not _fits(constraint.name, wanted, known):
                 yield Found(
                     _message(constraint.sort, constraint.name, wanted), statement, constraint.table, sized=False
                 )
@@ -45,10 +48,14 @@ def _message(what: str, name: str, wanted: str) -> str:
 
 
 def _fits(name: str, wanted: str, known: Mapping[str, str | None]) -> bool:
-    """Whether the convention may give this name: tables are told, columns and given names may be any."""
+    """Whether the convention may give this name, as far as what it is made of is known; the rest may be anything."""
     plain = name.removeprefix('"').removesuffix('"')
     if len(plain.encode()) >= 60:
         # SQLAlchemy cuts such a name and ends it with a hash.
+        return True
+    full = _TOKEN.sub(lambda token: known.get(token["token"]) or "", wanted)
+    if len(full.encode()) > 63:
+        # Somebody had to find a shorter one.
         return True
     known = {**known, "column_0_label": f"{known.get('table_name')}_"}
     pattern, end = "", 0
@@ -63,7 +70,7 @@ def _fits(name: str, wanted: str, known: Mapping[str, str | None]) -> bool:
 RULE = Rule(
     "name-unconventional",
     "Name off the naming convention",
-    "An index or a constraint has another name than the naming_convention of the project's metadata gives; names of columns in it are not looked at.",
+    "An index or a constraint has another name than the naming_convention of the project's metadata gives; an index's columns are not looked at, nor names that would be too long.",
     "The next revision that drops it by the conventional name fails, and autogenerate proposes to rename it.",
     """\
 op.create_index(op.f("ix_app_number"), "app", ["number"])  # the name that the convention gives, written out""",
