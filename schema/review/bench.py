@@ -28,6 +28,9 @@ PLAIN = Options(yes=True, guarded=False)
 PATIENCE_S = 300.0
 """How long a revision may run on the scratch server."""
 
+_DESK = "schemactl review"
+"""What the sessions are called that no run of a revision opens."""
+
 _INTEGRITY = "23"
 """Class of the SQLSTATEs of rows that break a constraint."""
 
@@ -48,7 +51,7 @@ class Desk:
                 return self._connection
         except psycopg.OperationalError:
             self.close()
-        self._connection = connect(self.target, application_name="schemactl review", autocommit=True)
+        self._connection = connect(self.target, application_name=_DESK, autocommit=True)
         return self._connection
 
     def close(self) -> None:
@@ -160,7 +163,8 @@ def _bounded(bench: Bench) -> Iterator[None]:
         with connect(bench.target, application_name="schemactl review watch", autocommit=True) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                " WHERE datname = current_database() AND application_name <> %s AND pid <> pg_backend_pid()",
+                [_DESK],
             )
 
     def ring(*_: object) -> None:
