@@ -1,6 +1,7 @@
 #!/usr/bin/env python
 """Write the generated documents: docs/cli.md from the command line, docs/schema.md from the models,
-docs/review-rules.md from the rules, docs/examples/review.html from a review of this history on a scratch server.
+docs/review-rules.md from the rules, docs/examples/review.md and review.html from a review of this history on a scratch
+server.
 
 `scripts/gen_docs.py` writes them; `scripts/gen_docs.py --check` only says which are stale and exits 1.
 """
@@ -22,6 +23,7 @@ from schema.cli.app import cli
 from schema.cli.review.run import own_rows
 from schema.migrate.project import Project
 from schema.models import Base
+from schema.review import report
 from schema.review.finding import Rule
 from schema.review.page import render
 from schema.review.review import Request, Review, review
@@ -188,6 +190,11 @@ def own_review() -> Review:
     return review(Request(project, project.pending(()), together=False, filler=own_rows(project)))
 
 
+def review_markdown() -> str:
+    """docs/examples/review.md."""
+    return f"{NOTE}\n{report.as_markdown(own_review())}\n"
+
+
 def review_html() -> str:
     """docs/examples/review.html."""
     return render(own_review(), times=False) + "\n"
@@ -198,6 +205,7 @@ PAGES = {
     "docs/cli.md": cli_page,
     "docs/schema.md": schema_page,
     "docs/review-rules.md": rules_page,
+    "docs/examples/review.md": review_markdown,
     "docs/examples/review.html": review_html,
 }
 

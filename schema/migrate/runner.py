@@ -148,6 +148,38 @@ def script(project: Project, target: Target, destination: str, *, is_upgrade: bo
     return printed.getvalue()
 
 
+def offline(project: Project, target: Target, revision: Revision) -> str:
+    """The SQL of one revision's upgrade, from its parents, as `alembic upgrade --sql` writes it. Reads no database.
+
+    Raises:
+        RevisionError: it cannot be written without a connection.
+        ConfigError: the environment fails.
+    """
+    script = project.script.get_revision(revision.id)
+    assert script is not None
+    parents = script._all_down_revisions  # noqa: SLF001 - parents and dependencies, labels resolved
+
+    def steps(_: Any, migration: MigrationContext) -> Iterator[MigrationStep]:
+        step = RevisionStep(project.script.revision_map, script, True)
+        return scripted([step], tuple(parents), migration)
+
+    printed = StringIO()
+    try:
+        _run_environment(
+            project,
+            target,
+            lambda _: None,
+            steps,
+            printed=printed,
+            as_sql=True,
+            starting_rev=tuple(parents) or None,
+            destination_rev=revision.id,
+        )
+    except Exception as error:
+        raise _translated(error, project) from error
+    return printed.getvalue()
+
+
 def version_table(project: Project, target: Target) -> VersionTable:
     """Look up which revisions a database is at, through the project's own environment. Changes nothing.
 

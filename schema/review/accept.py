@@ -70,6 +70,8 @@ class Settings:
     threshold: Severity = Severity.WARNING
     """Findings from this severity on make the command end with 3."""
     disabled: frozenset[str] = frozenset()
+    offline: bool = False
+    """Each revision must be there as an SQL script too."""
 
 
 def read_settings(ini: Path, rules: Sequence[str]) -> Settings:
@@ -89,12 +91,15 @@ def read_settings(ini: Path, rules: Sequence[str]) -> Settings:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     table: Any = data.get("tool", {}).get("schemactl", {}).get("review", {})
     where = f"[tool.schemactl.review] in {path}"
-    if not isinstance(table, dict) or not {"threshold", "disable"}.issuperset(table):
-        raise ConfigError(f"{where} has other keys than threshold and disable")
+    if not isinstance(table, dict) or not {"threshold", "disable", "offline"}.issuperset(table):
+        raise ConfigError(f"{where} has other keys than threshold, disable and offline")
     threshold, disabled = table.get("threshold", "warning"), table.get("disable", [])
     if threshold not in {str(each) for each in Severity}:
         raise ConfigError(f"threshold of {where} is {threshold!r}", hint="Write note, warning or error.")
     if not isinstance(disabled, list) or not set(disabled) <= set(rules):
         unknown = sorted(set(map(str, disabled)) - set(rules)) if isinstance(disabled, list) else [disabled]
         raise ConfigError(f"disable of {where} names no rule: {unknown}", hint="docs/review-rules.md lists them.")
-    return Settings(Severity[threshold.upper()], frozenset(disabled))
+    offline = table.get("offline", False)
+    if not isinstance(offline, bool):
+        raise ConfigError(f"offline of {where} is {offline!r}", hint="Write true or false.")
+    return Settings(Severity[threshold.upper()], frozenset(disabled), offline)

@@ -18,7 +18,7 @@ from schema.migrate.runner import Options, downgrade, upgrade
 from schema.pg.catalog import Snapshot, read_snapshot
 from schema.pg.connect import Connection, connect, connection_options
 from schema.pg.target import Target
-from schema.review.facts import Relation, Trace
+from schema.review.facts import Relation, Statement, Trace
 from schema.review.observe import relations
 from schema.review.tracer import TELLING, Tracer
 
@@ -27,6 +27,9 @@ PLAIN = Options(yes=True, guarded=False)
 
 PATIENCE_S = 300.0
 """How long a revision may run on the scratch server."""
+
+_DESK = "schemactl review"
+"""What the sessions are called that no run of a revision opens."""
 
 _INTEGRITY = "23"
 """Class of the SQLSTATEs of rows that break a constraint."""
@@ -48,13 +51,22 @@ class Desk:
                 return self._connection
         except psycopg.OperationalError:
             self.close()
-        self._connection = connect(self.target, application_name="schemactl review", autocommit=True)
+        self._connection = connect(self.target, application_name=_DESK, autocommit=True)
         return self._connection
 
     def close(self) -> None:
         """Leave the database to others."""
         if self._connection is not None:
             self._connection.close()
+
+
+@dataclass(frozen=True)
+class _Start:
+    """A database before a revision."""
+
+    snapshot: Snapshot
+    rows: dict[int, int]
+    values: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -73,14 +85,16 @@ class Bench:
         """The database."""
         return self.desk.target
 
-    def tracer(self, revision: Revision, before: Snapshot | None = None) -> tuple[Tracer, Snapshot, dict[int, int]]:
+    def tracer(self, revision: Revision, before: Snapshot | None = None) -> "tuple[Tracer, _Start]":
         """A tracer of one revision in this database as it stands."""
         connection = self.desk.connection
         known = relations(connection)
         snapshot = before or read_snapshot(connection)
-        rows = _row_counts(connection, known)
+        rows, values = _counts(connection, known)
         existing = frozenset(known) if self.existing is None else self.existing
-        return Tracer(self.target, revision.path, existing, self.ignored, known=known, last=snapshot), snapshot, rows
+        return Tracer(self.target, revision.path, existing, self.ignored, known=known, last=snapshot), _Start(
+            snapshot, rows, values
+        )
 
     def trace(self, revision: Revision, before: Snapshot | None = None) -> Trace:
         """Upgrade the database to a revision and return everything that it was seen to do. Never raises for it.
@@ -88,23 +102,25 @@ class Bench:
         `before` are its catalogs, where they are known.
         """
         script = self.project.script.get_revision(revision.id)
-        tracer, before, rows = self.tracer(revision, before)
+        tracer, start = self.tracer(revision, before)
+        rows, values = start.rows, start.values
         started = time.monotonic()
         error = self.run(tracer, revision)
-        refused = None
+        refused, duplicates = None, None
         last = tracer.statements[-1] if tracer.statements else None
         broken = error is not None and last is not None and last.sqlstate and last.sqlstate[:2] == _INTEGRITY
-        if broken and read_snapshot(self.desk.connection).objects == before.objects:
+        if broken and read_snapshot(self.desk.connection).objects == start.snapshot.objects:
+            duplicates = _duplicates(self.desk.connection, last)
             _empty(self.desk.connection, tracer.known, self.ignored)
             refused = last
-            tracer, before, _ = self.tracer(revision)
+            tracer, start = self.tracer(revision)
             error = self.run(tracer, revision)
         seconds = time.monotonic() - started
         after = read_snapshot(self.desk.connection)
         return Trace(
             revision,
             tuple(tracer.statements),
-            before,
+            start.snapshot,
             after,
             tracer.existing,
             tracer.known,
@@ -113,6 +129,8 @@ class Bench:
             error,
             tuple(script._all_down_revisions) if script is not None else (),  # noqa: SLF001 - labels resolved
             refused,
+            duplicates,
+            values,
         )
 
     def run(self, tracer: Tracer, revision: Revision, *, down_to: str | None = None) -> str | None:
@@ -145,7 +163,8 @@ def _bounded(bench: Bench) -> Iterator[None]:
         with connect(bench.target, application_name="schemactl review watch", autocommit=True) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                " WHERE datname = current_database() AND application_name <> %s AND pid <> pg_backend_pid()",
+                [_DESK],
             )
 
     def ring(*_: object) -> None:
@@ -177,9 +196,33 @@ def _empty(connection: psycopg.Connection, known: Mapping[int, Relation], ignore
         connection.execute(f"TRUNCATE {', '.join(names)} CASCADE".encode())
 
 
-def _row_counts(connection: psycopg.Connection, known: Mapping[int, Relation]) -> dict[int, int]:
+def _counts(connection: psycopg.Connection, known: Mapping[int, Relation]) -> tuple[dict[int, int], dict[str, int]]:
+    """Rows of each table, and values of each of its columns."""
+    names = {each.oid: [line.partition(" ")[2] for line in each.columns.splitlines()] for each in known.values()}
     tables = [each for each in known.values() if each.kind in "rm"]
     if not tables:
-        return {}
-    query = " UNION ALL ".join(f"SELECT {each.oid}::bigint, count(*) FROM {each.name}" for each in tables)  # noqa: S608
-    return {row[0]: row[1] for row in connection.execute(query.encode())}
+        return {}, {}
+    looks = []
+    for each in tables:
+        counted = ", ".join(f"count({name})" for name in names[each.oid])
+        looks.append(f"SELECT {each.oid}::bigint, count(*), ARRAY[{counted}]::bigint[] FROM {each.name}")  # noqa: S608
+    rows, values = dict[int, int](), dict[str, int]()
+    for oid, count, counts in connection.execute(" UNION ALL ".join(looks).encode()):
+        rows[oid] = count
+        values.update({f"{known[oid].name}.{name}": each for name, each in zip(names[oid], counts, strict=True)})
+    return rows, values
+
+
+def _duplicates(connection: psycopg.Connection, refused: Statement | None) -> int | None:
+    """How many keys occur more than once, of those that a unique index was refused for; None for anything else."""
+    key = refused.key if refused is not None else None
+    if key is None:
+        return None
+    table, columns = key
+    query = f"SELECT count(*) FROM (SELECT FROM {table} GROUP BY {columns} HAVING count(*) > 1) AS twice"  # noqa: S608
+    try:
+        row = connection.execute(query.encode()).fetchone()
+    except psycopg.Error:
+        # The rows came with the revision itself, or so did the column.
+        return None
+    return row[0] if row is not None else None

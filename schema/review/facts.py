@@ -143,6 +143,8 @@ class Statement:
     sqlstate: str | None = None
     """Of the error that it ended with."""
     error: str | None = None
+    key: tuple[str, str] | None = None
+    """Table, and columns or expressions, whose values the error says are not unique."""
 
     @property
     def renamed_columns(self) -> dict[int, list[tuple[str, str]]]:
@@ -186,6 +188,10 @@ class Trace:
     """Ids of the revisions that it stands on."""
     refused: Statement | None = None
     """The statement that failed for the rows of the scratch database, before it was run once more without rows."""
+    duplicates: int | None = None
+    """How many keys occur more than once, where it failed for that."""
+    values: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """How many values, not NULL, each column of a table had on the scratch server before the revision."""
 
     def held_until(self, statement: Statement) -> Statement:
         """The last statement of the same transaction: locks are held until it has committed."""

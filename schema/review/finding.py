@@ -69,6 +69,10 @@ class Context:
     outcome: "Outcome | None" = None
     together: bool = True
     """The set is deployed as one; else each revision for itself."""
+    naming: Mapping[str, str] = field(default_factory=dict)
+    """The project's naming convention: templates by `ix`, `uq`, `ck`, `fk` and `pk`; empty when it has none."""
+    offline: str | None = None
+    """Why the revision cannot be run offline, if it was tried and failed."""
 
     @property
     def baseline(self) -> Snapshot:

@@ -1,19 +1,21 @@
 """The whole review: a database at the parents, rows, a trace per revision, and what the rules say of it."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
+import sqlalchemy as sa
 
 from schema.drift.cache import digest_of
-from schema.drift.capture import redirected
+from schema.drift.capture import capture, redirected
 from schema.drift.history import history_parts
 from schema.drift.workshop import Workshop, open_workshop, unknown_role
-from schema.errors import DatabaseError, SchemaError, UsageError
+from schema.errors import ConfigError, DatabaseError, SchemaError, UsageError
 from schema.migrate.project import Project, Revision
-from schema.migrate.runner import upgrade, version_table
+from schema.migrate.runner import offline, upgrade, version_table
 from schema.pg.catalog import Snapshot
 from schema.pg.connect import connect
 from schema.pg.errors import translate
@@ -51,6 +53,8 @@ class Request:
     """Roles of production, made on a scratch server of ours where it lacks them."""
     rules: tuple[Rule, ...] = ()
     """None given means all."""
+    offline: bool = False
+    """Run each revision offline as well."""
     reverse: bool = True
     """Take each revision down and up again."""
     patience_s: float = PATIENCE_S
@@ -119,12 +123,14 @@ def review(request: Request) -> Review:
             with connect(target, application_name="schemactl review", autocommit=True) as connection:
                 _give_rows(request, connection, _named(_versions(request.project, target), relations(connection)))
 
-        if request.scratch_template is None:
-            digest = digest_of(workshop, history_parts(request.project, without=_from(request.project, first)))
-            target = stack.enter_context(workshop.remembered(digest, prepare))
-        else:
+        if request.scratch_template is not None:
             target = stack.enter_context(_copied(workshop))
             prepare(target)
+        elif not _parents(request.project, first):
+            target = stack.enter_context(workshop.database(prepare))
+        else:
+            digest = digest_of(workshop, history_parts(request.project, without=_from(request.project, first)))
+            target = stack.enter_context(workshop.remembered(digest, prepare))
         desk = Desk(target)
         stack.callback(desk.close)
         understudy = Understudy(workshop, desk)
@@ -149,9 +155,13 @@ def _copied(workshop: Workshop) -> Iterator[Target]:
         yield target
 
 
-def _bring_to_parents(project: Project, target: Target, revision: Revision) -> None:
+def _parents(project: Project, revision: Revision) -> tuple[str, ...]:
     script = project.script.get_revision(revision.id)
     assert script is not None
+    return tuple(script._all_down_revisions)  # noqa: SLF001 - parents and dependencies, labels resolved
+
+
+def _bring_to_parents(project: Project, target: Target, revision: Revision) -> None:
     with redirected(lambda: target), ended():
         known = version_table(project, target).heads
         there = {each.revision for each in project.script.iterate_revisions(known or "base", "base")}
@@ -160,7 +170,7 @@ def _bring_to_parents(project: Project, target: Target, revision: Revision) -> N
                 f"the database of --scratch-template is at {', '.join(known)}, which has {revision.id} already",
                 hint="Review a later revision, or give a copy from before it was deployed.",
             )
-        for parent in script._all_down_revisions:  # noqa: SLF001 - parents and dependencies, labels resolved
+        for parent in _parents(project, revision):
             if parent not in there:
                 upgrade(project, target, parent, options=PLAIN)
 
@@ -182,9 +192,11 @@ class _Run:
     versions: str | None = None
     ignored: frozenset[str] = frozenset()
     unfilled: dict[str, Unfilled] = field(default_factory=dict)
+    naming: Mapping[str, str] = field(default_factory=dict)
 
     def run(self) -> None:
         project = self.request.project
+        self.naming = _naming(project, self.desk.target)
         for number, revision in enumerate(self.request.revisions):
             self.request.report(f"Reviewing {revision} ({number + 1} of {len(self.request.revisions)}) ...")
             if number and not self._at_parents(revision):
@@ -202,10 +214,8 @@ class _Run:
     def _at_parents(self, revision: Revision) -> bool:
         """The database is where the last revision left it, and this one stands on that alone."""
         last = self.traces[-1] if self.traces else None
-        script = self.request.project.script.get_revision(revision.id)
-        assert script is not None
-        below = script._all_down_revisions  # noqa: SLF001 - labels resolved
-        return last is not None and last.error is None and tuple(below) == (last.revision.id,)
+        below = _parents(self.request.project, revision)
+        return last is not None and last.error is None and below == (last.revision.id,)
 
     def _look_around(self) -> None:
         if self.versions is None:
@@ -237,7 +247,16 @@ class _Run:
             outcome = follow(bench, self.understudy, trace, self._prepare)
         else:
             self.understudy.forget()
-        context = Context(trace, final, request.sizes, tuple(self.traces), outcome, request.together)
+        context = Context(
+            trace,
+            final,
+            request.sizes,
+            tuple(self.traces),
+            outcome,
+            request.together,
+            self.naming,
+            _offline(request.project, self.desk.target, revision) if request.offline else None,
+        )
         findings = [finding for rule in request.rules or RULES for finding in rule.findings(context)]
         self.result.reviewed.append(_sorted_out(trace, outcome, findings))
 
@@ -253,11 +272,31 @@ class _Run:
 
 def _from(project: Project, first: Revision) -> set[Path]:
     """Files of the revisions that a database at the parents of one knows nothing of."""
-    script = project.script.get_revision(first.id)
-    assert script is not None
-    parents = script._all_down_revisions  # noqa: SLF001 - labels resolved
-    below = {each.revision for each in project.script.iterate_revisions(parents or "base", "base")}
+    below = {each.revision for each in project.script.iterate_revisions(_parents(project, first) or "base", "base")}
     return {Path(each.path) for each in project.script.walk_revisions() if each.revision not in below}
+
+
+def _naming(project: Project, target: Target) -> dict[str, str]:
+    """The naming convention of the project's metadata; empty when it has only what SQLAlchemy gives every one."""
+    try:
+        with ended():
+            configurations = capture(project, lambda: target)
+    except ConfigError:
+        # An environment that cannot run offline, or has no metadata.
+        return {}
+    default = sa.MetaData().naming_convention
+    named = [each.naming_convention for one in configurations for each in one.metadata]
+    given = {key: text for each in named if each != default for key, text in each.items()}
+    return {key: text for key, text in given.items() if isinstance(key, str) and isinstance(text, str)}
+
+
+def _offline(project: Project, target: Target, revision: Revision) -> str | None:
+    try:
+        with redirected(lambda: target), ended(), redirect_stdout(sys.stderr):
+            offline(project, target, revision)
+    except SchemaError as error:
+        return error.message
+    return None
 
 
 def _versions(project: Project, target: Target) -> str:

@@ -1,6 +1,7 @@
 """Runs one revision through the project's own env.py and observes every statement that the revision file sends."""
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import psycopg
 import sqlalchemy as sa
+from psycopg import sql
 
 from schema.errors import ConfigError, RevisionError
 from schema.pg.catalog import Snapshot
@@ -303,6 +305,7 @@ class _Facts:
             notices=window.notices(),
             sqlstate=getattr(cause, "sqlstate", None),
             error=_message(cause) if cause is not None else None,
+            key=_key(cause),
             **facts,
         )
 
@@ -328,6 +331,18 @@ def _changes(before: Snapshot, after: Snapshot, ignored: Collection[str]) -> tup
         for key in {**one, **other}
         if one.get(key) != other.get(key) and not any(key.identity.startswith(name) for name in ignored)
     )
+
+
+_TWICE = re.compile(r"\((?P<columns>.+?)\)=\(")
+
+
+def _key(error: BaseException | None) -> tuple[str, str] | None:
+    """What a message such as `Key (number)=(1) is duplicated.` is about."""
+    if not isinstance(error, psycopg.errors.UniqueViolation) or not error.diag.table_name:
+        return None
+    found = _TWICE.search(error.diag.message_detail or "")
+    names = sql.Identifier(error.diag.schema_name or "public", error.diag.table_name)
+    return (names.as_string(None), found["columns"]) if found else None
 
 
 def _message(error: BaseException) -> str:

@@ -14,10 +14,16 @@ import sqlalchemy as sa
 from alembic import context
 
 engine = sa.create_engine("postgresql+psycopg://nobody@nowhere/nothing", connect_args={options})
-with engine.connect() as connection:
-    context.configure(connection=connection, target_metadata=sa.MetaData(), transaction_per_migration={per})
+metadata = sa.MetaData(naming_convention={naming})
+if context.is_offline_mode():
+    context.configure(dialect_name="postgresql", target_metadata=metadata, literal_binds=True)
     with context.begin_transaction():
         context.run_migrations()
+else:
+    with engine.connect() as connection:
+        context.configure(connection=connection, target_metadata=metadata, transaction_per_migration={per})
+        with context.begin_transaction():
+            context.run_migrations()
 """
 
 TIMEOUTS = '{"options": "-c lock_timeout=2s -c statement_timeout=600s"}'
@@ -54,13 +60,14 @@ def write(
     options: str = TIMEOUTS,
     per: bool = True,
     head: str = "",
+    naming: dict[str, str] | None = None,
 ) -> Project:
     """Write a project: a first revision that runs SQL, then one per example. `head` goes above the functions."""
     versions = folder / "migrations/versions"
     versions.mkdir(parents=True)
     ini = folder / "alembic.ini"
     ini.write_text(f"[alembic]\nscript_location = {folder / 'migrations'}\n")
-    (folder / "migrations/env.py").write_text(ENV.format(options=options, per=per))
+    (folder / "migrations/env.py").write_text(ENV.format(options=options, per=per, naming=naming))
     setup = base + (examples[0].setup if examples else "")
     first = f"op.execute(sa.text({setup!r}.replace(':', '\\\\:')))"
     bodies: list[tuple[str, str | tuple[str, ...] | None, str, str]] = [("a0", None, first, "pass")]

@@ -89,6 +89,7 @@ def command(
         roles=() if production is None else production.roles,
         rules=tuple(rule for rule in RULES if rule.id not in settings.disabled),
         reverse=not no_reverse,
+        offline=settings.offline,
         report=app.status,
     )
     # So that what is on the scratch server goes, also when a job is stopped.

@@ -13,6 +13,9 @@ def _find(context: Context) -> Iterator[Found]:
     for statement in context.trace.statements:
         for oid, counts in statement.written.items():
             table = context.trace.relations[oid]
+            if table.kind == "m":
+                # REFRESH, which is another rule's.
+                continue
             touched = counts.updated + counts.deleted
             rows = context.trace.rows.get(oid, 0)
             if (rows and touched * 2 >= rows) or touched > MANY or counts.inserted > MANY:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from schema.pg.catalog import Key, Kind
 from schema.review.finding import Context, Example, Found, Rule, Severity
 
 
@@ -13,9 +14,10 @@ def _find(context: Context) -> Iterator[Found]:
         tables.setdefault(table, []).append(column)
     for table, columns in tables.items():
         rows = max(count for name, count in lost if name.startswith(f"{table}."))
-        yield Found(
-            f"the downgrade loses {', '.join(columns)} of {table} ({rows} rows here)", relation=table, sized=False
-        )
+        whole = Key(Kind.TABLE, table) not in context.trace.before.objects
+        what = f"table {table}" if whole else f"{', '.join(columns)} of {table}"
+        counted = f"{rows} row{'s' if rows != 1 else ''} here"
+        yield Found(f"the downgrade loses {what} ({counted})", relation=table, sized=False)
 
 
 RULE = Rule(

@@ -13,7 +13,8 @@ def _find(context: Context) -> Iterator[Found]:
         # CLUSTER marks its index; what changes anything else is another rule's.
         if any(change.key.kind is not Kind.INDEX for change in statement.changes):
             continue
-        tables = {each.oid for each in statement.rewritten if each.is_table and each.tuples >= 0}
+        # Of a table that was truncated nobody knows the number of rows.
+        tables = {each.oid for each in statement.rewritten if each.kind == "m" or (each.is_table and each.tuples >= 0)}
         for relation in statement.rewritten:
             owner = context.table_of(relation)
             mode = strongest(statement, owner)

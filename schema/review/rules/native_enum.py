@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 from schema.pg.catalog.types import Enum
 from schema.review.finding import Context, Example, Found, Rule, Severity
-from schema.review.rules.support import added
+from schema.review.rules.support import added, renamed_objects
 
 
 def _find(context: Context) -> Iterator[Found]:
     for statement in context.trace.statements:
         for enum in added(statement, Enum):
-            yield Found(f"enum {enum.identity} is made", statement)
+            if enum not in (new for _, new in renamed_objects(statement)):
+                yield Found(f"enum {enum.identity} is made", statement)
 
 
 RULE = Rule(

@@ -6,6 +6,7 @@ from schema.pg.catalog import Kind
 from schema.pg.catalog.columns import Column
 from schema.review.facts import Statement
 from schema.review.finding import Context, Example, Found, Rule, Severity
+from schema.review.rules.support import renamed_objects
 
 _DATA = frozenset({Kind.TABLE, Kind.COLUMN, Kind.SCHEMA})
 _KINDS = _DATA | {
@@ -39,6 +40,8 @@ def _find(context: Context) -> Iterator[Found]:
                 if oid in context.trace.rows
                 else ""
             )
+            if key.identity in context.trace.values and isinstance(lost, Column):
+                told = f" ({context.trace.values[key.identity]} values here{', of ' + format(rows.rows, ',') + ' rows in production' if rows else ''})"
             locked = [
                 f"{each.relation.name}"
                 for each in statement.locks
@@ -50,7 +53,7 @@ def _find(context: Context) -> Iterator[Found]:
 
 
 def _renamed(statement: Statement) -> set[str]:
-    names = {old.name for old, _ in statement.renamed}
+    names = {old.name for old, _ in statement.renamed} | {old.identity for old, _ in renamed_objects(statement)}
     for oid, before in statement.relations.items():
         for old, new in statement.renamed_columns.get(oid, ()):
             names.add(f"{before.name}.{old}")

@@ -23,24 +23,23 @@ def _find(context: Context) -> Iterator[Found]:
                 or rest.strip()
             ):
                 continue
-            for other, wider in _others(context, index):
-                if wider[: len(columns)] == columns and (
-                    len(wider) > len(columns) or other < index.name or "." in other
-                ):
+            for other, wider, older in _others(context, index):
+                # Of two that are new, one of them.
+                if wider[: len(columns)] == columns and (len(wider) > len(columns) or older or other < index.name):
                     yield Found(
                         f"{index.identity} is the beginning of {other} or the same", statement, index.table, sized=False
                     )
                     break
 
 
-def _others(context: Context, index: Index) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _others(context: Context, index: Index) -> Iterator[tuple[str, tuple[str, ...], bool]]:
     for other in context.trace.after.of(Index):
         definition = other.definition or ""
         if other.table == index.table and other.identity != index.identity and " WHERE " not in definition:
-            yield other.name, columns_of(definition, _INDEX)
+            yield other.name, columns_of(definition, _INDEX), other.key in context.trace.before.objects
     for constraint in context.trace.after.of(Constraint):
         if constraint.table == index.table:
-            yield constraint.identity, columns_of(constraint.definition, _CONSTRAINT)
+            yield constraint.identity, columns_of(constraint.definition, _CONSTRAINT), True
 
 
 RULE = Rule(

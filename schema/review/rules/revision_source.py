@@ -8,6 +8,7 @@ from schema.review.finding import Context, Example, Found, Rule, Severity
 
 _ALLOWED = frozenset({"alembic", "sqlalchemy", "psycopg", "psycopg2", "asyncpg", "__future__"})
 _NETWORK = frozenset({"socket", "urllib", "http", "ftplib", "smtplib", "requests", "httpx", "aiohttp"})
+_PROGRAMS = frozenset({"subprocess", "pty"})
 _FILES = frozenset({"open", "read_text", "read_bytes", "write_text", "write_bytes"})
 
 
@@ -25,6 +26,8 @@ def _find(context: Context) -> Iterator[Found]:
             top = name.partition(".")[0]
             if top in _NETWORK:
                 yield Found(f"it imports {name}, which reaches the network", line=node.lineno)
+            elif top in _PROGRAMS:
+                yield Found(f"it imports {name}, which runs other programs", line=node.lineno)
             elif top not in _ALLOWED and top not in sys.stdlib_module_names:
                 yield Found(f"it imports {name}, which changes while history does not", line=node.lineno)
         if isinstance(node, ast.Call):

@@ -10,8 +10,12 @@ _STATES = {"23503": "foreign key", "23505": "unique constraint", "23514": "CHECK
 def _find(context: Context) -> Iterator[Found]:
     refused = context.trace.refused
     if refused is not None and refused.sqlstate in _STATES:
+        count = context.trace.duplicates
+        twice = f"; {count} key{'s occur' if count != 1 else ' occurs'} more than once" if count is not None else ""
         yield Found(
-            f"rows made for the review break its {_STATES[refused.sqlstate]}: {refused.error}", refused, sized=False
+            f"rows of the scratch database break its {_STATES[refused.sqlstate]}: {refused.error}{twice}",
+            refused,
+            sized=False,
         )
 
 

@@ -6,6 +6,9 @@ from typing import TypeVar
 from schema.pg.catalog import CatalogObject
 from schema.pg.catalog.columns import Column
 from schema.pg.catalog.constraints import Constraint
+from schema.pg.catalog.functions import Function
+from schema.pg.catalog.schemas import Schema
+from schema.pg.catalog.types import Domain, Enum, OtherType
 from schema.review.facts import Lock, LockMode, Relation, Statement
 from schema.review.finding import Context
 
@@ -31,6 +34,22 @@ def changed(statement: Statement, kind: type[T]) -> Iterator[tuple[T, T]]:
     for change in statement.changes:
         if isinstance(change.before, kind) and isinstance(change.after, kind):
             yield change.before, change.after
+
+
+_NAMED = (Enum, Domain, OtherType, Function, Schema)
+
+
+def renamed_objects(statement: Statement) -> list[tuple[CatalogObject, CatalogObject]]:
+    """Types, functions and schemas that the statement gave another name, which no oid in a snapshot tells.
+
+    One of a kind is gone and one has come: a statement that drops one and makes another is taken for this too.
+    """
+    found: list[tuple[CatalogObject, CatalogObject]] = []
+    for kind in _NAMED:
+        gone, come = list(removed(statement, kind)), list(added(statement, kind))
+        if len(gone) == len(come) == 1:
+            found.append((gone[0], come[0]))
+    return found
 
 
 def strongest(statement: Statement, relation: Relation) -> LockMode | None:

@@ -159,11 +159,8 @@ def test_a_scratch_server_goes_with_the_review(server: Server, tmp_path: Path) -
     with running(project.ini, tmp_path, bindir=server.bindir) as process:
         wait_for(mark, process)
         locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-        inodes = {
-            int(words[5].rpartition(":")[2])
-            for words in locks
-            if words[1:2] == ["FLOCK"] and words[4] == str(process.pid)
-        }
+        held = [words for words in locks if words[1] == "FLOCK" and words[4] == str(process.pid)]
+        inodes = {int(words[5].rpartition(":")[2]) for words in held}
         owners = Path("/tmp").glob("schemactl-scratch-*/owner.lock")
         (folder,) = [path.parent for path in owners if path.stat().st_ino in inodes]
         process.send_signal(signal.SIGINT)
@@ -227,7 +224,7 @@ def test_a_staging_copy_goes_up_to_the_parents(staging: str, tmp_path: Path) -> 
 
 def test_a_staging_copy_that_is_in_use_or_too_far_is_refused(staging: str, tmp_path: Path) -> None:
     with psycopg.connect(plain(staging), autocommit=True) as connection:
-        with pytest.raises(DatabaseError, match="cannot be copied: .*is being accessed by other users") as refused:
+        with pytest.raises(DatabaseError, match=r"cannot be copied: .*is being accessed by other users") as refused:
             _of(staging, tmp_path / "one", COLUMN.upgrade)
         assert "Nobody may be connected" in refused.value.hint
         connection.execute("UPDATE alembic_version SET version_num = 'b1'")
