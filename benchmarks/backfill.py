@@ -7,6 +7,7 @@ benchmark's own with durable settings, interleaved: each round runs every varian
 - `orm`: session by session with SQLAlchemy, a commit per hundred; on a slice of the sessions, compared by its rate.
 - `ours_1`, `ours_2`: the engine at full speed with one and two workers, in a process of its own. Seconds are those
   until its last batch has committed; `total_s` adds its sweep and its verification, which no other variant does.
+- `memory`: the most that was resident in the process of `ours_1`, at the sizes of --memory-sessions.
 - `oltp`: pgbench with a small mix on sessions and kernels at a fixed rate: idle, beside ours at default settings,
   beside ours at full speed, and beside the floor. Latencies are counted from when a transaction was due.
 """
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -34,16 +35,14 @@ from schema.backfill import keyset
 from schema.backfill.jobs import kernel_groups_sql as statements
 from schema.backfill.jobs.kernel_groups import KernelGroups
 from schema.migrate import project, runner
-from schema.pg.scratch import ScratchServer
+from schema.pg.scratch import DURABLE, ScratchServer
 from schema.pg.target import Target
 from schema.seed import seed
 
 JOB = KernelGroups()
 SEEDED = "seeded"
-DURABLE = {
-    "fsync": "on",
-    "synchronous_commit": "on",
-    "full_page_writes": "on",
+SETTINGS = {
+    **DURABLE,
     "checkpoint_timeout": "15min",
     "max_wal_size": "16GB",
     "shared_buffers": "3GB",
@@ -58,6 +57,7 @@ TARGETS = {
     "p99_default_over_idle": 1.25,
     "max_default_ms": 100.0,
     "peak_rss_mb": 90.0,
+    "peak_rss_largest_over_smallest": 1.1,
 }
 OURS = Path(__file__).with_name("backfill_ours.py")
 
@@ -233,6 +233,18 @@ def oltp(bench: Bench, seconds: float, floor_s: float) -> dict[str, dict[str, fl
     return found
 
 
+def memory(server: ScratchServer, sizes: Sequence[int]) -> dict[str, float]:
+    """Peak of the engine's memory in MB by the number of sessions; it should not grow with them."""
+    found = {}
+    for sessions in sizes:
+        say(f"memory: seeding {sessions:,} sessions")
+        bench = Bench(server, sessions, index_after=False)
+        found[str(sessions)] = ours(bench, SEEDED, full_speed=True)["peak_rss_mb"]
+        say(f"memory: {found[str(sessions)]:.1f} MB with {sessions:,} sessions")
+        server.drop_database(SEEDED)
+    return found
+
+
 def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
     return {key: round(statistics.median(one[key] for one in rounds), 3) for key in rounds[0]}
 
@@ -245,7 +257,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run the rounds and return the figures."""
     rates: dict[str, list[dict[str, float]]] = {}
     waits: dict[str, list[dict[str, float]]] = {}
-    with ScratchServer(options.pg_bindir, settings=DURABLE) as server:
+    with ScratchServer(options.pg_bindir, settings=SETTINGS) as server:
         say(f"PostgreSQL {server.installation.version}: seeding {options.sessions:,} sessions")
         bench = Bench(server, options.sessions, index_after=options.index_after)
         extra = {
@@ -274,6 +286,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             for variant, result in oltp(bench, options.oltp_seconds, floor_s).items():
                 waits.setdefault(variant, []).append(result)
                 say(f"round {number + 1} oltp {variant}: p99 {result['p99_ms']:.1f} ms, max {result['max_ms']:.0f} ms")
+        server.drop_database(SEEDED)
+        sizes = memory(server, options.memory_sessions)
         version = server.installation.version
     found = {variant: medians(rounds) for variant, rounds in rates.items()}
     beside = {variant: medians(rounds) for variant, rounds in waits.items()}
@@ -282,8 +296,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "ours_2_over_floor": found["ours_2"]["sessions_per_second"] / found["floor"]["sessions_per_second"],
         "ours_1_over_orm": found["ours_1"]["sessions_per_second"] / found["orm"]["sessions_per_second"],
         "wal_over_floor": found["ours_1"]["wal_bytes"] / found["floor"]["wal_bytes"],
-        "peak_rss_mb": max(found[variant]["peak_rss_mb"] for variant in ("ours_1", "ours_2")),
+        "peak_rss_mb": max(*(found[variant]["peak_rss_mb"] for variant in ("ours_1", "ours_2")), *sizes.values()),
     }
+    if sizes:
+        ratios["peak_rss_largest_over_smallest"] = max(sizes.values()) / min(sizes.values())
     if beside:
         ratios["p99_default_over_idle"] = beside["default"]["p99_ms"] / beside["idle"]["p99_ms"]
         ratios["max_default_ms"] = beside["default"]["max_ms"]
@@ -295,10 +311,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "batch_size": options.batch_size or "the engine's",
         "index_after": options.index_after,
         "orm_note": f"on the first {found['orm']['sessions']:.0f} sessions by id; its rate is compared",
-        "server": DURABLE,
+        "server": SETTINGS,
         "wal_compression_of_ours": options.wal_compression,
         "rates": found,
         "rates_by_round": {v: [round(one["sessions_per_second"], 1) for one in r] for v, r in rates.items()},
+        "peak_rss_mb_by_sessions": sizes,
         "oltp": {"transactions_per_second": OLTP_RATE, "clients": OLTP_CLIENTS, **beside} if beside else None,
         "ratios": {name: judged(name, value) for name, value in ratios.items()},
     }
@@ -319,6 +336,13 @@ def main() -> None:
     parser.add_argument("--orm-sessions", type=int, default=2000, help="How many of them the ORM loop does.")
     parser.add_argument("--batch-size", type=int, help="Fixed size of ours; by default what the engine chooses.")
     parser.add_argument("--oltp-seconds", type=float, default=12, help="Of each latency measurement; 0 for none.")
+    parser.add_argument(
+        "--memory-sessions",
+        type=int,
+        nargs="*",
+        default=[10_000, 100_000],
+        help="Sizes at which the memory is measured; 10000 100000 1000000 for the whole range.",
+    )
     parser.add_argument("--wal-compression", default="off", help="Of the connections of ours.")
     parser.add_argument("--index-after", action="store_true", help="Without the index on kernels.kernel_group_id.")
     parser.add_argument("--pg-bindir", type=Path, help="Programs of another PostgreSQL than the wheel's.")

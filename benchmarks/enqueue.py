@@ -1,8 +1,8 @@
 """Enqueue and purge against the same work written by hand, and the merge of a draft: ratios as JSON.
 
-    python benchmarks/enqueue.py postgresql://user@host/database [--rounds 30] [--sessions 2000]
+    python benchmarks/enqueue.py [--rounds 30] [--sessions 2000]
 
-Works in a scratch database that it creates beside the one named, and drops. Rounds are interleaved, medians are taken.
+Runs on a server of its own that writes to the disk as a real one does. Rounds are interleaved, medians are taken.
 """
 
 import argparse
@@ -12,18 +12,18 @@ import statistics
 import time
 import timeit
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import sqlalchemy as sa
-from psycopg import sql
 
 from schema.migrate.project import Project, find_config
 from schema.migrate.runner import upgrade
+from schema.pg.scratch import DURABLE, ScratchServer
 from schema.pg.target import Target
 from schema.spec.definition import ServiceDefinition
 from schema.spec.draft import RevisionDraft, RuntimeVariant
@@ -39,20 +39,6 @@ SLOTS = {"cpu": Decimal(2), "mem": Decimal(4 * 1024**3), "cuda.device": Decimal(
 REPLICAS = {"main": 1, "worker": 66, "ps": 33}
 SCRIPT = "#!/bin/sh\necho start\n"
 ENDED = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@contextmanager
-def scratch(url: str) -> Iterator[Target]:
-    named = Target.parse(url, "the command line")
-    name = f"bench_{uuid.uuid4().hex[:8]}"
-    with psycopg.connect(named.conninfo, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        try:
-            target = Target(named.url.set(database=name), "benchmark")
-            upgrade(Project.open(find_config(None)), target)
-            yield target
-        finally:
-            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def spec() -> SessionSpec:
@@ -237,18 +223,12 @@ def measure_merge() -> dict[str, float]:
         b'[vllm.environ]\nB = "1"\n[vllm.resource_opts]\nshmem = "1g"\n'
     )
     generator = GENERATORS[RuntimeVariant.VLLM]
-    best = min(timeit.repeat(lambda: generator.generate(draft, definition), number=2000, repeat=5))
-    return {"load_merge_validate_microseconds": round(best / 2000 * 1e6, 1)}
+    seconds = timeit.repeat(lambda: generator.generate(draft, definition), number=2000, repeat=5)
+    return {"load_merge_validate_microseconds": round(statistics.median(seconds) / 2000 * 1e6, 1)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("url")
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--sessions", type=int, default=2000)
-    parser.add_argument("--purges", type=int, default=5)
-    arguments = parser.parse_args()
-    with scratch(arguments.url) as target, psycopg.connect(target.conninfo) as connection:
+def measure(target: Target, arguments: argparse.Namespace) -> dict[str, Any]:
+    with psycopg.connect(target.conninfo) as connection:
         # With a pool, unlike the commands' engine: what is measured is not how long a connection takes.
         engine = sa.create_engine(target.url, connect_args={"prepare_threshold": None})
         with engine.begin() as setup:
@@ -266,7 +246,21 @@ def main() -> None:
         connection.execute("TRUNCATE sessions, kernels, kernel_groups, kernel_group_resource_slots CASCADE")
         connection.commit()
         result["purge"] = measure_purge(engine, connection, arguments.sessions, arguments.purges)
-    print(json.dumps(result, indent=2))
+        engine.dispose()
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pg-bindir", type=Path, help="Programs of another PostgreSQL than the wheel's.")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--sessions", type=int, default=2000)
+    parser.add_argument("--purges", type=int, default=5)
+    arguments = parser.parse_args()
+    with ScratchServer(arguments.pg_bindir, settings=DURABLE) as server:
+        target = Target.parse(server.create_database("benchmark"), "the benchmark")
+        upgrade(Project.open(find_config(None)), target)
+        print(json.dumps(measure(target, arguments), indent=2))
 
 
 if __name__ == "__main__":

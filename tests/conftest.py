@@ -9,7 +9,7 @@ import os
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from schema.pg.binaries import find_installation
 from schema.pg.connect import connect
 from schema.pg.scratch import ScratchServer
 from schema.pg.target import Target
+from tests.support.recycled import Recycled
 
 ROOT = Path(__file__).parents[1]
 EMBEDDED = "18"
@@ -165,11 +166,23 @@ def empty_database(server: Server) -> Iterator[str]:
         yield server.url(janitor.dbname)
 
 
+@pytest.fixture(scope="session")
+def _recycled(server: Server, head_template: str) -> Iterator[Recycled]:
+    @contextmanager
+    def cloned() -> Iterator[str]:
+        with _janitor(server, head_template) as janitor:
+            yield server.url(janitor.dbname)
+
+    recycled = Recycled(cloned)
+    yield recycled
+    recycled.close()
+
+
 @pytest.fixture
-def head_database(server: Server, head_template: str) -> Iterator[str]:
-    """URL of a fresh database at head, cloned from the template."""
-    with _janitor(server, head_template) as janitor:
-        yield server.url(janitor.dbname)
+def head_database(_recycled: Recycled) -> Iterator[str]:
+    """URL of a database at head without rows: cloned from the template, or used by a test before and emptied."""
+    with _recycled.lent() as url:
+        yield url
 
 
 @pytest.fixture

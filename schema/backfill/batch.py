@@ -1,7 +1,9 @@
 """One batch: one short transaction, in the phase that the run is in."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import UUID
 
 import psycopg
 from psycopg import Connection, sql
@@ -51,7 +53,7 @@ def work(
     rate: float | None,
     mode: Mode,
 ) -> Batch:
-    """Do the next `size` parent rows of a chunk.
+    """Do the next `size` parent rows of a chunk, up to the upper bound of `claimed`.
 
     Locks in this order: the chunk's row FOR UPDATE (a worker whose lease was taken over gets no further; after a COMMIT
     without answer this waits until the old transaction has ended, and reads its outcome), the parent rows FOR KEY SHARE
@@ -63,7 +65,7 @@ def work(
     """
     with connection.transaction():
         prepare(connection, settings)
-        chunk = claims.fenced(connection, claimed)
+        chunk = replace(claims.fenced(connection, claimed), upper=claimed.upper)
         total = chunk.totals.get(job.parent.table, 0)
         if chunk.is_done:
             return Batch(total, last=True)
@@ -108,6 +110,11 @@ def prepare(connection: Connection[Row], settings: Settings) -> None:
     )
 
 
+def write(connection: Connection[Row], job: Job, run_id: UUID, keys: list[Key]) -> Mapping[str, int]:
+    """Have the job write what the locked rows need, if there are any."""
+    return job.write(connection, run_id, keys) if keys else {}
+
+
 def quarantined(connection: Connection[Row], chunk: claims.Chunk, keys: Collection[Key]) -> set[str]:
     """Those of the keys, as texts, whose rows were set aside in the chunk's run."""
     if not keys:
@@ -132,7 +139,7 @@ def _phase(
     """Return the keys that the batch is about, and what it did to them."""
     if chunk.phase == RunPhase.VERIFY:
         keys = keyset.read(connection, job.parent, chunk.cursor, chunk.upper, size)
-        attempt: Callable[[], Mapping[str, int]] = lambda: _verify(connection, job, chunk, keys)  # noqa: E731
+        attempt: Callable[[], Mapping[str, int]] = partial(_verify, connection, job, chunk, keys)
     elif mode.skip:
         keys = keyset.read(connection, job.parent, chunk.cursor, chunk.upper, 1)
         return keys, {"deferred": len(keys)}
@@ -143,7 +150,7 @@ def _phase(
             locked = keyset.lock_these(connection, job.parent, [key for key in keys if str(key) not in out])
         else:
             keys = locked = keyset.lock(connection, job.parent, chunk.cursor, chunk.upper, size)
-        attempt = lambda: job.write(connection, chunk.run_id, locked) if locked else {}  # noqa: E731
+        attempt = partial(write, connection, job, chunk.run_id, locked)
     if not keys:
         return keys, {}
     if not mode.set_aside:
@@ -166,7 +173,7 @@ def _verify(connection: Connection[Row], job: Job, chunk: claims.Chunk, keys: li
     if not failing:
         return {}
     locked = keyset.lock_these(connection, job.parent, failing)
-    written = job.write(connection, chunk.run_id, locked) if locked else {}
+    written = write(connection, job, chunk.run_id, locked)
     mismatches = len(_failing(connection, job, chunk, locked)) if locked else 0
     return add(written, {"mismatches": mismatches} if mismatches else {})
 

@@ -37,6 +37,7 @@ class Chunk:
     run_id: UUID
     number: int
     upper: str | None
+    """None is no bound; a worker sets one for itself, see `worker.py`."""
     cursor: str | None
     """Text of the last key done; the lower bound before the first batch."""
     state: str

@@ -5,9 +5,11 @@ The engine knows no job's tables. A call joins the job's active run, on whatever
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Self
 
 import psycopg
 from psycopg import Connection, sql
@@ -43,6 +45,8 @@ class Outcome:
     seconds: float
     phases: Mapping[str, float] = field(default_factory=dict)
     """Seconds of each phase that this call worked in, waits at its end included."""
+    holds: Sequence[Hold] = ()
+    """What held the call when it ended with work left."""
 
 
 def run(
@@ -82,23 +86,26 @@ def run(
         parents += done
         advance(done)
 
-    with connect() as control:
-        active = join(control, job, settings)
+    with _Control(connect) as control:
+        active = join(control.connection, job, settings)
         if active.desired_state == RunState.PAUSED:
             raise MoreWorkError("the backfill is paused", hint="`schemactl backfill resume`, then run it again.")
         shared = Shared(connect, job, settings, active.id, stop, count, notify)
         _watch(control, shared, monitor, observe, [Worker(shared) for _ in range(settings.workers)])
-    with connect() as control:
-        closed = ledger.get(control, active.id)
-        totals = closed.totals or batch.add(*(chunk.totals for chunk in claims.chunks(control, active.id)))
-        observe(control)
+        with suppress(psycopg.OperationalError):
+            # It may have broken since the last look.
+            control.connection.execute("SELECT")
+        closed = ledger.get(control.connection, active.id)
+        totals = closed.totals or batch.add(*(chunk.totals for chunk in claims.chunks(control.connection, active.id)))
+        observe(control.connection)
     end = stop.end or End.INTERRUPTED
     if closed.finished_at is not None:
         end = End.COMPLETE if closed.state == RunState.COMPLETE else End.MISMATCH
     ended = time.monotonic()
     begun = [*shared.phases.items(), ("", ended)]
     phases = {name: after - at for (name, at), (_, after) in pairwise(begun)}
-    return Outcome(end, closed, totals, parents, ended - started, phases)
+    holds = shared.holds if closed.finished_at is None else ()
+    return Outcome(end, closed, totals, parents, ended - started, phases, holds)
 
 
 def join(connection: Connection[Row], job: Job, settings: Settings) -> ledger.Run:
@@ -110,8 +117,31 @@ def join(connection: Connection[Row], job: Job, settings: Settings) -> ledger.Ru
     return ledger.begin(connection, job.name, {"expected": parts.expected, "partition": parts.kind}, parts.bounds)
 
 
+class _Control:
+    """The connection that watches, opened anew when it broke.
+
+    One for the whole call: where connections are short, another at the end might not be had.
+    """
+
+    def __init__(self, connect: Connector) -> None:
+        self._connect = connect
+        self._open = connect()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def connection(self) -> Connection[Row]:
+        if self._open.closed:
+            self._open = self._connect()
+        return self._open
+
+
 def _watch(
-    control: Connection[Row],
+    control: _Control,
     shared: Shared,
     monitor: Monitor,
     observe: Callable[[Connection[Row]], None],
@@ -119,22 +149,19 @@ def _watch(
 ) -> None:
     """Start the workers, once the signals were read, and read them again and again until all workers have ended."""
     threads = [threading.Thread(target=worker.run, name=f"backfill-{n}") for n, worker in enumerate(workers)]
-    spare = control
     analyzed = 0
     try:
         begun = False
         while not begun or any(thread.is_alive() for thread in threads):
             try:
-                if spare.closed:
-                    spare = shared.connect()
-                _hold(shared, monitor.poll(spare))
+                _hold(shared, monitor.poll(control.connection))
                 # A worker that is held, or rests, begins no batch in which it would see this.
-                if ledger.get(spare, shared.run_id).desired_state == RunState.PAUSED:
+                if ledger.get(control.connection, shared.run_id).desired_state == RunState.PAUSED:
                     shared.stop.request(End.PAUSED)
                 if analyzed < len(ANALYZED_AFTER) and shared.batches >= ANALYZED_AFTER[analyzed]:
                     analyzed += 1
-                    _analyze(spare, shared.job)
-                observe(spare)
+                    _analyze(control.connection, shared.job)
+                observe(control.connection)
             except (psycopg.Error, DatabaseUnreachableError):
                 _hold(shared, (Hold("connection", "the server cannot be reached to read the signals"),))
             if not begun:
@@ -147,7 +174,6 @@ def _watch(
         raise
     finally:
         _join(threads, None)
-        spare.close()
     for worker in workers:
         if worker.error is not None:
             raise worker.error

@@ -7,12 +7,17 @@ from psycopg import Connection, sql
 from schema.backfill.job import Key, Parent, Row
 
 
-def count(connection: Connection[Row], parent: Parent) -> int:
-    """Count the rows of the parent table."""
+def last(connection: Connection[Row], parent: Parent) -> str | None:
+    """Return the text of the greatest key; None of an empty table.
+
+    Who walks a table up to here comes to an end, however fast rows with greater keys arrive.
+    """
+    statement = sql.SQL("SELECT {key}::text FROM {table} ORDER BY {table}.{key} DESC LIMIT 1")
     with connection.transaction():
-        row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(parent.table))).fetchone()
-    assert row is not None
-    return int(row[0])
+        row = connection.execute(
+            statement.format(key=sql.Identifier(parent.key), table=sql.Identifier(parent.table))
+        ).fetchone()
+    return row[0] if row is not None else None
 
 
 def lock(connection: Connection[Row], parent: Parent, after: str | None, upto: str | None, size: int) -> list[Key]:
@@ -44,11 +49,12 @@ def read(connection: Connection[Row], parent: Parent, after: str | None, upto: s
 
 
 def walk(connection: Connection[Row], parent: Parent, size: int) -> Iterator[list[Key]]:
-    """Yield every parent key, `size` at a time, each list read in a transaction of its own."""
+    """Yield the parent keys that there are now, `size` at a time, each list read in a transaction of its own."""
     after: str | None = None
+    upto = last(connection, parent)
     while True:
         with connection.transaction():
-            keys = read(connection, parent, after, None, size)
+            keys = read(connection, parent, after, upto, size)
         if keys:
             yield keys
         if len(keys) < size:

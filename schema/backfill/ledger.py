@@ -15,6 +15,7 @@ from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from schema.backfill.job import Row
+from schema.errors import DatabaseError
 from schema.models.status import ACTIVE_RUN_STATES, RunPhase, RunState
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ def begin(
     Two that begin at once: the unique index makes the second wait for the first's commit, and it finds that run.
     """
     with transaction(connection):
+        # A snapshot ends behind the last transaction that has ended, not behind the last that has an id. With this one
+        # ended, every transaction that has an id by now is older than the mark.
+        connection.execute("SELECT pg_current_xact_id()")
+    with transaction(connection):
         connection.execute(
             sql.SQL(
                 "WITH made AS ("
@@ -102,10 +107,18 @@ def latest(connection: Connection[Row], job: str) -> Run | None:
 
 
 def get(connection: Connection[Row], run_id: UUID) -> Run:
-    """Return the run as it is now."""
+    """Return the run as it is now.
+
+    Raises:
+        DatabaseError: somebody has deleted it.
+    """
     with transaction(connection), connection.cursor(row_factory=class_row(Run)) as cursor:
         run = cursor.execute(sql.SQL("SELECT {} FROM backfill_runs WHERE id = %s").format(_RUN), (run_id,)).fetchone()
-    assert run is not None
+    if run is None:
+        raise DatabaseError(
+            f"run {run_id} is gone from backfill_runs, deleted by somebody",
+            hint="What was committed stays. Run the command again: it begins another run.",
+        )
     return run
 
 

@@ -51,8 +51,9 @@ def dry_run(
     totals: Mapping[str, int] = {}
     parents = 0
     cursor: str | None = None
+    upto = keyset.last(connection, job.parent)
     while True:
-        written, cursor = _retried(settings, partial(_rolled_back, connection, job, settings, cursor, size))
+        written, cursor = _retried(settings, partial(_rolled_back, connection, job, settings, cursor, upto, size))
         done = written[job.parent.table]
         totals = batch.add(totals, written)
         parents += done
@@ -72,13 +73,13 @@ def sample(connection: Connection[Row], job: Job, settings: Settings | None = No
 
 
 def _rolled_back(
-    connection: Connection[Row], job: Job, settings: Settings, cursor: str | None, size: int
+    connection: Connection[Row], job: Job, settings: Settings, cursor: str | None, upto: str | None, size: int
 ) -> tuple[Mapping[str, int], str | None]:
     with connection.transaction(force_rollback=True):
         batch.prepare(connection, settings)
         run_id = ledger.begin_closed(connection, job.name)
-        keys = keyset.lock(connection, job.parent, cursor, None, size)
-        written = job.write(connection, run_id, keys) if keys else {}
+        keys = keyset.lock(connection, job.parent, cursor, upto, size)
+        written = batch.write(connection, job, run_id, keys)
     return batch.add({job.parent.table: len(keys)}, written), str(keys[-1]) if keys else cursor
 
 

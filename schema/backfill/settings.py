@@ -34,6 +34,8 @@ class Settings:
     """How long one statement of a batch may take; one that takes longer is tried with half the rows."""
     attempts: int = 10
     """How often one batch is tried."""
+    outage: timedelta = timedelta(minutes=5)
+    """How long a server is tried that cannot be reached, or has no connection left; a failover takes its time."""
     older_wait: timedelta = timedelta(minutes=10)
     """How long transactions that are older than the run are waited for before its sweep."""
     limits: Mapping[str, float | None] = field(default_factory=dict)

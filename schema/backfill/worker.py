@@ -4,14 +4,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 import psycopg
 from psycopg import Connection
 
-from schema.backfill import batch, claims, phases, policy
+from schema.backfill import batch, claims, keyset, phases, policy
 from schema.backfill.job import Job, Row
 from schema.backfill.pace import Pace
 from schema.backfill.policy import Action
@@ -24,6 +25,9 @@ from schema.pg.errors import translate
 
 T = TypeVar("T")
 
+Connector: TypeAlias = Callable[[], Connection[Row]]
+"""Opens a connection in autocommit, to a server that takes writes when several are to be had."""
+
 LOOK_S = 0.1
 """Pause between two looks at what is waited for."""
 
@@ -35,13 +39,6 @@ class CircuitOpenError(DatabaseError):
     """More than half of the last fifty batches failed."""
 
     default_hint = "What was committed stays. Find the cause of the error, then run the command again."
-
-
-class Connector(Protocol):
-    """Opens connections to the database."""
-
-    def __call__(self, *, primary: bool = False) -> Connection[Row]:
-        """Open one, in autocommit; with `primary` one that takes writes, where the URL names several hosts."""
 
 
 @dataclass
@@ -139,13 +136,13 @@ class Worker:
             if shared.is_over() and shared.batches:
                 return shared.stop.request(End.TIME)
             chunk = self._patiently(
-                lambda connection: claims.claim(connection, shared.run_id, self._owner, shared.settings.lease)
+                partial(claims.claim, run_id=shared.run_id, owner=self._owner, lease=shared.settings.lease)
             )
             if chunk is not None:
                 shared.entered(chunk.phase)
                 self._chunk(chunk)
                 continue
-            turn = self._patiently(lambda connection: phases.turn(connection, shared.run_id))
+            turn = self._patiently(partial(phases.turn, run_id=shared.run_id))
             if turn.step is phases.Step.OVER:
                 return None
             if turn.step is phases.Step.PAUSED:
@@ -179,6 +176,11 @@ class Worker:
         done = chunk.totals.get(shared.job.parent.table, 0)
         try:
             while self._may_begin(chunk):
+                if chunk.upper is None:
+                    # Otherwise a writer whose keys grow would be chased for as long as it is faster. What comes behind
+                    # this bound is the next phase's, which sets its own; behind that of the verification, the next
+                    # run's.
+                    chunk = replace(chunk, upper=self._patiently(partial(keyset.last, parent=shared.job.parent)))
                 wanted = self._pace.size
                 size = trouble.size(wanted)
                 started = time.monotonic()
@@ -227,7 +229,7 @@ class Worker:
                 break
             if time.monotonic() - renewed > shared.settings.lease.total_seconds() / 3:
                 reason = "; ".join(map(str, holds))
-                self._patiently(lambda c, said=reason: claims.renew(c, chunk, shared.settings.lease, said))  # type: ignore[misc]
+                self._patiently(partial(claims.renew, claimed=chunk, lease=shared.settings.lease, held=reason))
                 renewed = time.monotonic()
             shared.stop.wait(LOOK_S)
         return not shared.stop.is_requested
@@ -271,12 +273,10 @@ class Worker:
         self._recover(act, trouble.failures)
 
     def _recover(self, act: Action, failures: int) -> None:
-        """Pause, and see to it that there is a connection; a server that can't be reached is another failure."""
+        """Pause; leave a server that takes no writes."""
         self._shared.stop.wait(policy.pause_s(failures))
         if act is Action.PRIMARY:
             self._drop()
-            with suppress(DatabaseUnreachableError):
-                self._connection(primary=True)
 
     def _patiently(self, operation: Callable[[Connection[Row]], T]) -> T:
         """Return what a short transaction on the ledger returns; try again after an error that may pass."""
@@ -304,12 +304,26 @@ class Worker:
             last = f"; the last one: {said}" if said else ", most of them as rows that had to be set aside"
             raise CircuitOpenError(f"more than half of the last {policy.WINDOW} batches failed{last}") from error
 
-    def _connection(self, *, primary: bool = False) -> Connection[Row]:
+    def _connection(self) -> Connection[Row]:
         if self._open is None or self._open.closed:
             self._drop()
-            self._open = self._shared.connect(primary=primary)
+            self._open = self._connect_patiently()
             self._shared.stop.watch(self._open)
         return self._open
+
+    def _connect_patiently(self) -> Connection[Row]:
+        shared = self._shared
+        deadline = time.monotonic() + shared.settings.outage.total_seconds()
+        failures = 0
+        while True:
+            try:
+                return shared.connect()
+            except (psycopg.OperationalError, DatabaseUnreachableError) as error:
+                failures += 1
+                over = time.monotonic() > deadline or shared.is_over() or shared.stop.is_requested
+                if over or isinstance(error, AuthenticationError):
+                    raise
+            shared.stop.wait(policy.pause_s(failures))
 
     def _drop(self) -> None:
         if self._open is not None:

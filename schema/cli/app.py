@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 import click
@@ -79,6 +80,9 @@ def cli(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises."""
     app = App()
+    # What an output cannot encode, such as half of a surrogate pair, is escaped there, as stderr does already.
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return int(cli.main(arguments, prog_name="schemactl", standalone_mode=False, obj=app) or 0)
     except click.ClickException as error:

@@ -1,8 +1,10 @@
 """`schemactl backfill` and its subcommands."""
 
+import math
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from schema.backfill.settings import Settings
     from schema.backfill.stop import Stop
     from schema.backfill.survey import Survey
+    from schema.backfill.throttle.signal import Unit
     from schema.pg.target import Target
 
 
@@ -109,7 +112,7 @@ def _run(app: App, *, dry_run: bool, full_speed: bool, metrics: Path | None, **o
     job = KernelGroups()
     settings = _settings(full_speed, **options)
     where = target(app)
-    with _connected(app, where) as connection:
+    with _connect(where) as connection:
         before = None if dry_run else report.progress(connection, job)
         done = before.done if before is not None and before.finished_at is None else 0
         expected = partition.estimate(connection, job.parent)
@@ -119,11 +122,7 @@ def _run(app: App, *, dry_run: bool, full_speed: bool, metrics: Path | None, **o
     if dry_run:
         app.finish(outcome_result(rehearsed))
 
-    def connect(*, primary: bool = False) -> "Connection[tuple[Any, ...]]":
-        from schema.pg.connect import connect
-
-        return connect(where, application_name="schemactl backfill", autocommit=True, primary=primary)
-
+    connect = partial(_connect, where)
     observe = _metrics_writer(app, metrics) if metrics is not None else lambda _: None
     with progress(app, "Backfilling", expected, completed=done) as advance, _interruptible(app) as stop:
         outcome = engine.run(connect, job, settings, stop=stop, advance=advance, notify=app.status, observe=observe)
@@ -150,8 +149,6 @@ def _settings(full_speed: bool, **options: Any) -> "Settings":
 
 def _limit(text: str) -> tuple[str, float | None]:
     from schema.backfill.throttle.monitor import LIMITS
-    from schema.backfill.throttle.signal import Unit
-    from schema.quantity import parse_byte_size
 
     name, separator, value = text.partition("=")
     if not separator or name not in LIMITS:
@@ -162,13 +159,26 @@ def _limit(text: str) -> tuple[str, float | None]:
         return name, None
     unit = LIMITS[name].unit
     try:
-        if unit in (Unit.BYTES, Unit.BYTES_PER_SECOND):
-            return name, float(parse_byte_size(value))
-        return name, Duration().convert(value, None, None).total_seconds() if unit is Unit.SECONDS else float(value)
+        return name, _amount(value, unit)
     except (ValueError, click.BadParameter) as error:
         raise UsageError(
-            f"--limit {text!r} cannot be read", hint=f"{name} is counted in {unit}; `off` ignores it."
+            f"--limit {text!r} cannot be read",
+            hint=f"{name} is counted in {unit}, from 0 on; `off` takes no notice of it.",
         ) from error
+
+
+def _amount(text: str, unit: "Unit") -> float:
+    from schema.backfill.throttle.signal import Unit
+    from schema.quantity import parse_byte_size
+
+    if unit in (Unit.BYTES, Unit.BYTES_PER_SECOND):
+        return float(parse_byte_size(text))
+    if unit is Unit.SECONDS:
+        return Duration().convert(text, None, None).total_seconds()
+    amount = float(text)
+    if not 0 <= amount < math.inf:
+        raise ValueError(text)
+    return amount
 
 
 @contextmanager
@@ -231,7 +241,7 @@ def plan(app: App) -> None:
     from schema.pg.errors import translate
 
     job, settings = KernelGroups(), Settings()
-    with _connected(app) as connection:
+    with _connect(target(app), primary=False) as connection:
         found = _look(app, connection, survey.plan, "Planning")
         parts = partition.cut(connection, job.parent, chunk_size=settings.chunk_size, workers=settings.workers)
         sample = failure = None
@@ -254,7 +264,7 @@ def verify(app: App) -> None:
     from schema.backfill import report, survey
     from schema.backfill.jobs.kernel_groups import KernelGroups
 
-    with _connected(app) as connection:
+    with _connect(target(app), primary=False) as connection:
         found = _look(app, connection, survey.verify, "Verifying")
         rejects = sum(report.reject_counts(connection, KernelGroups().name).values())
     code = ExitCode.REJECTS if rejects else ExitCode.OK
@@ -285,15 +295,19 @@ def status(app: App, metrics: Path | None) -> None:
     from schema.backfill import report
     from schema.backfill.jobs.kernel_groups import KernelGroups
 
-    with _connected(app) as connection:
+    with _connect(target(app), primary=False) as connection:
         found = report.progress(connection, KernelGroups())
-    if metrics is not None and found is not None:
+    if metrics is not None and found is None:
+        app.status(f"No backfill has been run, so {metrics} is not written.")
+    elif metrics is not None and found is not None:
         from schema.backfill.metrics import write
 
         try:
             write(metrics, found)
         except OSError as error:
-            raise SchemaError(f"{metrics} cannot be written: {error.strerror}") from error
+            raise SchemaError(
+                f"{metrics} cannot be written: {error.strerror}", hint="Name a file in a folder that is yours to write."
+            ) from error
     app.finish(Result(data={"backfill": progress_data(found)}, text=progress_text(found)))
 
 
@@ -321,7 +335,7 @@ def rejects(app: App, show_values: bool, limit: int) -> None:
     from schema.backfill.jobs.kernel_groups import KernelGroups
 
     job = KernelGroups()
-    with _connected(app) as connection:
+    with _connect(target(app), primary=False) as connection:
         counts = report.reject_counts(connection, job.name)
         rows = report.rejects(connection, job.name, show_values=show_values, limit=limit)
     listed = [
@@ -348,12 +362,11 @@ def rejects(app: App, show_values: bool, limit: int) -> None:
     app.finish(Result({"rejects": total, "by_field": dict(counts), "listed": listed}, "\n".join(lines)))
 
 
-@contextmanager
-def _connected(app: App, where: "Target | None" = None) -> "Iterator[Connection[tuple[Any, ...]]]":
+def _connect(where: "Target", *, primary: bool = True) -> "Connection[tuple[Any, ...]]":
+    """Connect; to a server that takes writes, unless `primary` is False."""
     from schema.pg.connect import connect
 
-    with connect(where or target(app), application_name="schemactl backfill", autocommit=True) as connection:
-        yield connection
+    return connect(where, application_name="schemactl backfill", autocommit=True, primary=primary)
 
 
 def _look(app: App, connection: "Connection[tuple[Any, ...]]", look: "Callable[..., Survey]", doing: str) -> "Survey":
@@ -371,7 +384,7 @@ def _steer(app: App, desired: str, message: str) -> None:
     from schema.backfill.jobs.kernel_groups import KernelGroups
     from schema.models.status import RunState
 
-    with _connected(app) as connection:
+    with _connect(target(app)) as connection:
         run = ledger.steer(connection, KernelGroups().name, RunState(desired))
     if run is None:
         raise SchemaError("no backfill is active", hint="`schemactl backfill` begins one.")

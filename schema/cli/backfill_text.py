@@ -66,6 +66,7 @@ def outcome_result(outcome: "Outcome") -> Result:
     elif outcome.end != "complete":
         code = ExitCode.INTERRUPTED if outcome.end == "interrupted" else ExitCode.MORE_WORK
         if not dry:
+            lines += [f"Held by {hold}." for hold in outcome.holds]
             lines.append("`schemactl backfill resume`, then run it again." if outcome.end == "paused" else AGAIN)
     elif outcome.totals.get("rejects") and not dry:
         code = ExitCode.REJECTS
@@ -78,6 +79,7 @@ def outcome_result(outcome: "Outcome") -> Result:
         "seconds": round(outcome.seconds, 3),
         "sessions_per_second": round(rate, 1),
         "phases": {name: round(seconds, 3) for name, seconds in outcome.phases.items()},
+        "held": [str(hold) for hold in outcome.holds],
         "totals": dict(outcome.totals),
     }
     return Result(data, "\n".join(lines), code)

@@ -112,7 +112,7 @@ class App:
             "ok": exit_code is ExitCode.OK,
             "exit_code": int(exit_code),
         }
-        return json.dumps({**envelope, **data}, indent=2, default=str, ensure_ascii=False)
+        return json.dumps({**envelope, **data}, indent=2, default=str)
 
 
 pass_app = click.make_pass_decorator(App)

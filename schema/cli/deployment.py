@@ -81,7 +81,7 @@ def preview(
             {"field": field, "value": value, "source": source}
             for field, value, source in _values(found.merged, show_values)
         ],
-        "problems": [{**vars(problem), "field": _encodable(problem.field)} for problem in found.problems],
+        "problems": [{**vars(problem), "field": problem.field} for problem in found.problems],
         "rows": None if found.rows is None else _rows(found.rows, show_values),
         "unchecked": list(found.unchecked),
     }
@@ -92,7 +92,7 @@ def preview(
 def _values(merged: "Layer", show_values: bool) -> list[tuple[str, object, str]]:
     return [
         (
-            _encodable(".".join(path)),
+            ".".join(path),
             _shown(entry.value) if show_values or path[0] != "environ" else _hidden(entry.value),
             entry.source,
         )
@@ -108,7 +108,7 @@ def _shown(value: object) -> object:
     from schema.spec.values import kind_of
 
     if isinstance(value, str):
-        return _encodable(value)
+        return value
     if isinstance(value, list | tuple) and all(isinstance(item, int) for item in value):
         return type(value)(map(_shown, value))
     if isinstance(value, Mapping | list | tuple):
@@ -117,11 +117,6 @@ def _shown(value: object) -> object:
     if isinstance(value, int) and value.bit_length() > 256:
         return f"(an integer of {value.bit_length()} bits)"
     return value
-
-
-def _encodable(text: str) -> str:
-    # JSON can hold half of a surrogate pair, which no output can.
-    return text.encode(errors="backslashreplace").decode()
 
 
 def _hidden(value: object) -> str:

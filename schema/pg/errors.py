@@ -25,6 +25,9 @@ _STARTING_UP = re.compile(r"the database system is (starting up|not yet acceptin
 # "Is the server running ...?" is what our hint asks too.
 _NOT_TOLD = re.compile(r"^connection (failed|is bad): |\n(DETAIL|CONTEXT):[^\n]*|\n\tIs the server[^\n]*")
 
+# psycopg's list, when a URL names several hosts, behind the last of these failures.
+_ATTEMPT = re.compile(r"^- host: .*?, hostaddr: [^:]*: (.*)", re.MULTILINE)
+
 # A failed connection has no SQLSTATE in psycopg, so the server's words have to do. Where a server speaks another
 # language than English, the general class is used, with its message.
 _REFUSALS: tuple[tuple[str, type[DatabaseError], str | None], ...] = (
@@ -46,6 +49,7 @@ _REFUSALS: tuple[tuple[str, type[DatabaseError], str | None], ...] = (
         DatabaseUnreachableError,
         "The server has no connection left; try again later.",
     ),
+    (r"session is read-only", DatabaseUnreachableError, ReadOnlyError.default_hint),
     (r"the database system is", DatabaseUnreachableError, "Wait until the server is up, then run the command again."),
 )
 
@@ -111,7 +115,8 @@ def _from_psycopg(error: psycopg.Error) -> SchemaError:
 
 
 def _without_state(error: psycopg.Error) -> SchemaError:
-    message = _line(_NOT_TOLD.sub("", str(error)))
+    attempts = dict.fromkeys(_ATTEMPT.findall(str(error))) or [str(error)]
+    message = "; ".join(_line(_NOT_TOLD.sub("", attempt)) for attempt in attempts)
     if not isinstance(error, psycopg.OperationalError):
         return DatabaseError(f"{type(error).__name__}: {message}")
     for pattern, kind, hint in _REFUSALS:

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import psycopg
 import sqlalchemy as sa
@@ -31,6 +31,8 @@ _SETTINGS = {
     "log_min_error_statement": "panic",
     "max_wal_size": "2GB",
 }
+DURABLE: Final = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+"""Settings of a scratch server that writes to the disk as a real one does, for measurements."""
 
 
 class ScratchServer:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote
 
 import psycopg
 import sqlalchemy as sa
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo, timeout_from_conninfo
 
 from schema.errors import UsageError
 from schema.pg.embedded import EmbeddedServer
@@ -16,6 +16,7 @@ from schema.pg.embedded import EmbeddedServer
 DRIVER = "postgresql+psycopg"
 
 _SCHEMES = frozenset({"postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg2", "postgresql+asyncpg"})
+_LARGEST_PORT = 65_535
 _SECRET_PARAMETERS = frozenset(
     {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
 )
@@ -58,10 +59,11 @@ class Target:
         parsed = _parse(url, source)
         target = cls(parsed, source)
         try:
-            _ = target.conninfo
+            # Read here, or it is found only when connecting, where it looks like a fault of the server.
+            timeout_from_conninfo(conninfo_to_dict(target.conninfo))
         except (psycopg.ProgrammingError, sa.exc.ArgumentError) as error:
             raise UsageError(
-                f"the database URL of {source} has parameters that PostgreSQL's client library does not take",
+                f"the database URL of {source} has parameters or values that PostgreSQL's client library does not take",
                 hint=f"Its parameters are: {', '.join(sorted(parsed.query))}.",
             ) from error
         return target
@@ -150,7 +152,10 @@ def _parse(text: str, source: str) -> sa.URL:
 
 
 def _host_and_port(text: str, source: str) -> tuple[str, int | None]:
-    found = re.fullmatch(r"(?:\[(?P<address>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>\d*))?", text)
+    found = re.fullmatch(r"(?:\[(?P<address>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>\d{0,5}))?", text)
     if found is None:
         raise UsageError(f"host and port in the database URL of {source} cannot be read", hint=_ENCODE_HINT)
-    return found["address"] or unquote(found["name"] or ""), int(found["port"]) if found["port"] else None
+    port = int(found["port"]) if found["port"] else None
+    if port is not None and not 1 <= port <= _LARGEST_PORT:
+        raise UsageError(f"the database URL of {source} has a port that is not between 1 and {_LARGEST_PORT:,}")
+    return found["address"] or unquote(found["name"] or ""), port

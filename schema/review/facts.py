@@ -1,7 +1,7 @@
 """What a trace observes: statements, the locks they take, what they rewrite, scan, build and change."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 
@@ -192,6 +192,30 @@ class Trace:
     """How many keys occur more than once, where it failed for that."""
     values: Mapping[str, int] = field(default_factory=dict, repr=False)
     """How many values, not NULL, each column of a table had on the scratch server before the revision."""
+
+    def slim(self, *, first: bool) -> "Trace":
+        """The same without what rules alone look at, so that a long history does not fill the memory.
+
+        The catalogs go, but those before the `first` of a set, and the relations that no statement has to do with.
+        """
+        none = replace(self.after, objects={})
+        kept = {oid: each for oid, each in self.relations.items() if oid in self._touched}
+        statements = tuple(
+            replace(each, relations={oid: each.relations[oid] for oid in each.columns}) for each in self.statements
+        )
+        before = self.before if first else none
+        rows = {oid: count for oid, count in self.rows.items() if oid in kept}
+        return replace(self, statements=statements, before=before, after=none, relations=kept, rows=rows, values={})
+
+    @property
+    def _touched(self) -> set[int]:
+        found = set[int]()
+        for each in self.statements:
+            found.update(each.scanned, each.written, each.columns)
+            for lock in (*each.locks, *each.held):
+                found |= {lock.relation.oid, lock.relation.table or lock.relation.oid}
+            found.update(relation.oid for relation in each.rewritten)
+        return found
 
     def held_until(self, statement: Statement) -> Statement:
         """The last statement of the same transaction: locks are held until it has committed."""

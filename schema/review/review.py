@@ -188,6 +188,8 @@ class _Run:
     understudy: Understudy
     roles: ExitStack
     traces: list[Trace] = field(default_factory=list)
+    after: Snapshot | None = None
+    """The catalogs that the last revision left."""
     existing: frozenset[int] | None = None
     versions: str | None = None
     ignored: frozenset[str] = frozenset()
@@ -235,7 +237,7 @@ class _Run:
         if request.reverse:
             # At the parents, as the first database is now.
             self.understudy.make()
-        known = self.traces[-1].after if self.traces and self._at_parents(revision) else None
+        known = self.after if self._at_parents(revision) else None
         trace = self.roles.enter_context(
             self.workshop.roles_for(lambda: self._trace(bench, revision, known), lambda: None)
         )
@@ -258,7 +260,9 @@ class _Run:
             _offline(request.project, self.desk.target, revision) if request.offline else None,
         )
         findings = [finding for rule in request.rules or RULES for finding in rule.findings(context)]
-        self.result.reviewed.append(_sorted_out(trace, outcome, findings))
+        self.after = trace.after
+        self.traces[-1] = trace.slim(first=len(self.traces) == 1)
+        self.result.reviewed.append(_sorted_out(self.traces[-1], outcome, findings))
 
     def _trace(self, bench: Bench, revision: Revision, known: Snapshot | None) -> Trace:
         trace = bench.trace(revision, known)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.majors import embedded_only
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -43,7 +45,7 @@ def test_it_holds_the_package_the_revisions_and_nothing_else(wheel: Path) -> Non
     assert {f"schema/review/page/report.{kind}" for kind in ("html", "css", "js")} <= set(names)
 
 
-@pytest.mark.parametrize("major", ["18"], indirect=True)
+@embedded_only
 def test_upgrade_seed_backfill_and_status_from_any_folder(wheel: Path, tmp_path: Path, empty_database: str) -> None:
     # With a blank: no interpreter behind `#!` would be found there.
     home = tmp_path / "an environment"

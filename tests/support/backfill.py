@@ -10,6 +10,9 @@ from typing import Any
 
 import psycopg
 
+from schema.backfill.jobs.kernel_groups import KernelGroups
+from schema.backfill.throttle.monitor import LIMITS, Monitor
+
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["schema.backfill.engine", "schema.backfill.jobs.kernel_groups", "psycopg"])
 
@@ -27,10 +30,9 @@ def start(url: str, **settings: Any) -> BaseProcess:
 
 def _run(url: str, settings: dict[str, Any]) -> None:
     from schema.backfill import engine
-    from schema.backfill.jobs.kernel_groups import KernelGroups
     from schema.backfill.settings import Settings
 
-    def connect(*, primary: bool = False) -> psycopg.Connection:
+    def connect() -> psycopg.Connection:
         return psycopg.connect(conninfo(url), autocommit=True, prepare_threshold=None, application_name="backfill")
 
     outcome = engine.run(
@@ -46,3 +48,13 @@ def until(condition: Callable[[], Any], seconds: float = 30, pause: float = 0.00
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(pause)
     return found
+
+
+def only(name: str, limit: float | None = None) -> dict[str, float | None]:
+    """Limits that leave one throttle signal, maybe with a limit of its own."""
+    return {**dict.fromkeys(LIMITS), name: LIMITS[name].limit if limit is None else limit}
+
+
+def holds(connection: psycopg.Connection, name: str, limit: float | None = None) -> list[str]:
+    """What one signal says when it holds a backfill."""
+    return [str(hold) for hold in Monitor(KernelGroups(), only(name, limit)).poll(connection)]

@@ -1,14 +1,10 @@
 """How far the furthest standby is behind, in bytes of WAL not yet replayed."""
 
-from typing import Final
-
 from psycopg import Connection
 
 from schema.backfill.job import Job, Row
-from schema.backfill.throttle.signal import Signal, Unit, UnreadableError
-
-# A base backup and a WAL archiver are no standbys: they replay nothing.
-STANDBYS: Final = "FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup'"
+from schema.backfill.throttle import standbys
+from schema.backfill.throttle.signal import Signal, Unit
 
 
 class LagBytes(Signal):
@@ -20,11 +16,4 @@ class LagBytes(Signal):
 
     def read(self, connection: Connection[Row], job: Job) -> float:  # noqa: ARG002
         """The largest lag."""
-        row = connection.execute(
-            "SELECT count(*) FILTER (WHERE state IS NULL),"
-            f" coalesce(max(pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn)), 0) {STANDBYS}"
-        ).fetchone()
-        assert row is not None
-        if row[0]:
-            raise UnreadableError("the role may not see standbys; grant it pg_monitor")
-        return float(row[1])
+        return standbys.worst(connection, "pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn)")

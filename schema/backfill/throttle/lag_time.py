@@ -3,8 +3,8 @@
 from psycopg import Connection
 
 from schema.backfill.job import Job, Row
-from schema.backfill.throttle.lag_bytes import STANDBYS
-from schema.backfill.throttle.signal import Signal, Unit, UnreadableError
+from schema.backfill.throttle import standbys
+from schema.backfill.throttle.signal import Signal, Unit
 
 
 class LagTime(Signal):
@@ -16,11 +16,6 @@ class LagTime(Signal):
 
     def read(self, connection: Connection[Row], job: Job) -> float:  # noqa: ARG002
         """The largest lag."""
-        row = connection.execute(
-            "SELECT count(*) FILTER (WHERE state IS NULL), coalesce(extract(epoch FROM"
-            " max(replay_lag) FILTER (WHERE replay_lsn < pg_current_wal_lsn())), 0) " + STANDBYS
-        ).fetchone()
-        assert row is not None
-        if row[0]:
-            raise UnreadableError("the role may not see standbys; grant it pg_monitor")
-        return float(row[1])
+        return standbys.worst(
+            connection, "CASE WHEN replay_lsn < pg_current_wal_lsn() THEN extract(epoch FROM replay_lag) END"
+        )

@@ -68,4 +68,4 @@ def shown(value: float, unit: Unit) -> str:
         return f"{value / 1024**2:,.1f} MiB" + ("/s" if unit is Unit.BYTES_PER_SECOND else "")
     if unit is Unit.SECONDS:
         return f"{value:.1f} s"
-    return f"{value:.2f} dead rows per live one" if unit is Unit.RATIO else f"{value:,.0f} {unit}"
+    return f"{value:.2f} {unit}" if unit is Unit.RATIO else f"{value:,.0f} {unit}"

@@ -1,5 +1,6 @@
 """What a signal is."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
@@ -16,7 +17,7 @@ class Unit(StrEnum):
     SECONDS = "seconds"
     BYTES_PER_SECOND = "bytes per second"
     FILES = "files"
-    RATIO = "ratio"
+    RATIO = "dead rows per live one"
     TRANSACTIONS = "transactions"
     TABLES = "tables"
 
@@ -25,13 +26,14 @@ class UnreadableError(Exception):
     """A signal cannot be read; the message says why. The backfill is held as if it were over its limit."""
 
 
-class Signal:
+class Signal(ABC):
     """One figure of the server, and the limit above which no batch is begun."""
 
     name: ClassVar[str]
     limit: ClassVar[float]
     unit: ClassVar[Unit]
 
+    @abstractmethod
     def read(self, connection: Connection[Row], job: Job) -> float:
         """Return the figure now, in the caller's transaction; 0 where there is nothing to measure.
 
@@ -39,7 +41,6 @@ class Signal:
             UnreadableError: it cannot be known.
             psycopg.Error: the server says no.
         """
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ def connect(head_database: str) -> Iterator[Callable[..., psycopg.Connection]]:
     """Opens autocommit connections to the test's database; all are closed afterwards."""
     opened: list[psycopg.Connection] = []
 
-    def make(*, primary: bool = False) -> psycopg.Connection:
+    def make() -> psycopg.Connection:
         conninfo = head_database.replace("postgresql+psycopg://", "postgresql://")
         opened.append(psycopg.connect(conninfo, autocommit=True, prepare_threshold=None))
         return opened[-1]
@@ -192,6 +192,37 @@ def cluster(head_database: str, connect: Callable[..., psycopg.Connection]) -> C
             (image_id(name), name),
         )
     return Cluster(connection, head_database, connect)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A role of its own, with every privilege on the tables and in pg_monitor."""
+
+    role: str
+    url: str
+    admin: psycopg.Connection
+
+    def change(self, statement: str) -> None:
+        """Run a statement on the role, whose name stands for `{}`, as a superuser."""
+        self.admin.execute(sql.SQL(statement).format(sql.Identifier(self.role)))
+
+    def connect(self) -> psycopg.Connection:
+        return psycopg.connect(self.url.replace("+psycopg", ""), autocommit=True, prepare_threshold=None)
+
+
+@pytest.fixture
+def operator(cluster: Cluster) -> Iterator[Operator]:
+    """The role that runs the backfill."""
+    role = f"operator_{cluster.connection.info.dbname}"
+    made = Operator(role, cluster.url.replace("postgres@", f"{role}@"), cluster.connection)
+    made.change("CREATE ROLE {} LOGIN")
+    try:
+        made.change("GRANT ALL ON ALL TABLES IN SCHEMA public TO {}")
+        made.change("GRANT pg_monitor TO {}")
+        yield made
+    finally:
+        made.change("DROP OWNED BY {}")
+        made.change("DROP ROLE {}")
 
 
 @pytest.fixture

@@ -1,14 +1,18 @@
 """`schemactl backfill`: exit codes, JSON, and what is said when it cannot work."""
 
 import json
+import threading
 
 import pytest
 from psycopg import sql
 
 from schema.cli import run
 from schema.cli.options import Duration
+from tests.support.backfill import until
 
 SECRET = "hunter2"
+
+BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
 
 
 @pytest.fixture
@@ -222,6 +226,15 @@ def test_rejects_limit(schemactl, cluster):
         (("--max-time", "soon"), "no time span"),
         (("--limit", "moon=1"), "names no signal"),
         (("--limit", "replication_lag=soon"), "cannot be read"),
+        (("--limit", "replication_lag_bytes=1e9"), "replication_lag_bytes is counted in bytes, from 0 on"),
+        (("--limit", "dead_rows=nan"), "dead_rows is counted in dead rows per live one, from 0 on"),
+        (("--limit", "vacuum=-1"), "cannot be read"),
+        (("--limit", "vacuum=inf"), "cannot be read"),
+        (("--max-time", "nan"), "no time span"),
+        (("--wait", "-1"), "no time span"),
+        (("--batch-size", "1e9"), "not a valid integer"),
+        (("--workers", "0"), "not in the range"),
+        (("--duty", "0"), "not in the range"),
         (("--workers", "2", "status"), "--workers belongs to a run"),
         (("unknown",), "No such command"),
     ],
@@ -245,6 +258,44 @@ def test_database_without_the_tables(schemactl, empty_database):
     assert "schemactl upgrade" in err
 
 
+def test_database_in_the_middle_of_the_history(schemactl, cluster):
+    """Before the ledger's revision: told what to do by each command, and nothing breaks off with a traceback."""
+    cluster.connection.execute("DROP TABLE backfill_rejects, backfill_chunks, backfill_runs")
+    for words in ((), ("--dry-run",), ("pause",), ("resume",), ("verify",), ("rejects",), ("plan",)):
+        code, _, err = schemactl(*words, format_="text")
+        assert (words, code) == (words, 1)
+        assert "run `schemactl upgrade` first" in err
+    assert schemactl("status", format_="text")[:2] == (0, "No backfill has been run.\n")
+
+
+def test_run_that_is_held_to_its_end_says_by_what(schemactl, cluster, operator):
+    """By a role that may not see everything, and with -q nothing else would say it."""
+    cluster.kernel(cluster.session())
+    operator.change("REVOKE pg_monitor FROM {}")
+    said = "oldest_xmin: it cannot be read: the role may not see other sessions' snapshots; grant it pg_monitor"
+    assert schemactl("--max-time", "0", "--batch-size", "1")[0] == 4
+    code, data, _ = schemactl("--max-time", "0", url=operator.url)
+    assert (code, data["sessions"], data["held"]) == (4, 0, [said])
+    _, text, err = schemactl("--max-time", "0", url=operator.url, format_="text")
+    assert f"Held by {said}.\n`schemactl backfill` goes on from there.\n" in text
+    assert f"Held by {said}\n" in err
+
+
+def test_metrics_that_cannot_be_written(schemactl, cluster, legacy):
+    file = "/proc/nowhere/backfill.prom"
+    code, _, err = schemactl("status", "--metrics", file, format_="text")
+    assert (code, f"No backfill has been run, so {file} is not written." in err) == (0, True)
+    # A run goes on, and says it once.
+    code, _, err = schemactl("--metrics", file, format_="text")
+    assert (code, err.count(f"The metrics cannot be written to {file}: No such file or directory")) == (5, 1)
+    code, _, err = schemactl("status", "--metrics", file, format_="text")
+    assert (code, err) == (
+        1,
+        f"{err.splitlines()[0]}\nError: {file} cannot be written: No such file or directory. "
+        "Name a file in a folder that is yours to write.\n",
+    )
+
+
 def test_unreachable(schemactl):
     code, _, err = schemactl(url="postgresql://nobody:geheim@localhost:1/nothing", format_="text")
     assert code == 1
@@ -258,32 +309,60 @@ def test_read_only(schemactl, cluster, legacy):
     )
     code, _, err = schemactl(format_="text")
     assert code == 1
-    assert "read-only" in err
+    assert err.endswith("failed: session is read-only. Point --url at the primary.\n")
+    host = cluster.connection.info.host
+    several = cluster.url.replace("host=", "host=/nowhere,", 1).replace("port=5432", "port=5432,5432")
+    _, _, err = schemactl("pause", url=several, format_="text")
+    assert err.splitlines()[-1] == (
+        'Error: connection to server on socket "/nowhere/.s.PGSQL.5432" failed: No such file or directory;'
+        f' connection to server on socket "{host}/.s.PGSQL.5432" failed: session is read-only.'
+        " Point --url at the primary."
+    )
     assert schemactl("plan")[0] == 0
     assert schemactl("status")[0] == 0
 
 
-def test_missing_privilege_loses_nothing(schemactl, cluster, legacy):
+def test_missing_privilege_loses_nothing(schemactl, cluster, legacy, operator):
     """The batch fails in the middle: the grant to link is missing. Once it is there, the same command goes on."""
-    role = f"role_{cluster.connection.info.dbname}"
-    name = sql.Identifier(role)
-    cluster.connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
-    try:
-        cluster.connection.execute(sql.SQL("GRANT ALL ON ALL TABLES IN SCHEMA public TO {}").format(name))
-        cluster.connection.execute(sql.SQL("REVOKE UPDATE ON kernels FROM {}").format(name))
-        cluster.connection.execute(sql.SQL("GRANT pg_monitor TO {}").format(name))
-        url = cluster.url.replace("postgres@", f"{role}@")
-        code, _, err = schemactl(url=url, format_="text")
-        assert code == 1
-        assert "permission denied for table kernels" in err
-        assert cluster.groups(legacy[0]) == []
-        status = schemactl("status")[1]["backfill"]
-        assert (status["state"], status["last_error"]) == (
-            "running",
-            "PostgreSQL says: permission denied for table kernels (SQLSTATE 42501)",
-        )
-        cluster.connection.execute(sql.SQL("GRANT UPDATE ON kernels TO {}").format(name))
-        assert schemactl(url=url)[0] == 5
-    finally:
-        cluster.connection.execute(sql.SQL("DROP OWNED BY {}").format(name))
-        cluster.connection.execute(sql.SQL("DROP ROLE {}").format(name))
+    operator.change("REVOKE UPDATE ON kernels FROM {}")
+    code, _, err = schemactl(url=operator.url, format_="text")
+    assert code == 1
+    assert "permission denied for table kernels" in err
+    assert cluster.groups(legacy[0]) == []
+    status = schemactl("status")[1]["backfill"]
+    assert (status["state"], status["last_error"]) == (
+        "running",
+        "PostgreSQL says: permission denied for table kernels (SQLSTATE 42501)",
+    )
+    operator.change("GRANT UPDATE ON kernels TO {}")
+    assert schemactl(url=operator.url)[0] == 5
+
+
+def test_grant_revoked_mid_run(schemactl, cluster, connect, operator):
+    """The run ends at once and sets nothing aside; with the grant back the same command ends it."""
+    made = sorted(cluster.session() for _ in range(12))
+    for session in made:
+        cluster.kernel(session, environ=["A=1"])
+    application = connect()
+    application.execute("BEGIN")
+    application.execute("SELECT FROM kernels WHERE session_id = %s FOR UPDATE", (made[7],))
+
+    def revoke():
+        until(lambda: cluster.connection.execute(BLOCKED, (application.info.backend_pid,)).fetchone()[0])
+        operator.change("REVOKE INSERT ON kernel_group_environ FROM {}")
+        application.execute("COMMIT")
+
+    revoker = threading.Thread(target=revoke)
+    revoker.start()
+    code, data, err = schemactl("--batch-size", "2", "--duty", "100", url=operator.url)
+    revoker.join()
+    said = "PostgreSQL says: permission denied for table kernel_group_environ (SQLSTATE 42501)"
+    assert (code, data["error"]["type"], data["error"]["message"]) == (1, "PrivilegeError", said)
+    assert "docs/privileges.md lists what each command needs." in err
+    status = schemactl("status")[1]["backfill"]
+    assert (status["done"], status["state"], status["workers"], status["last_error"]) == (6, "running", [], said)
+    assert schemactl("rejects")[1]["rejects"] == 0
+    operator.change("GRANT INSERT ON kernel_group_environ TO {}")
+    code, data, _ = schemactl(url=operator.url)
+    assert (code, data["sessions"], data["totals"]["linked"]) == (0, 6, 12)
+    assert cluster.failures() == []

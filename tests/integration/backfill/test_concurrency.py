@@ -14,8 +14,9 @@ from multiprocessing.process import BaseProcess
 
 import psycopg
 import pytest
+from psycopg import sql
 
-from schema.backfill import claims, ledger, rehearsal
+from schema.backfill import claims, ledger, rehearsal, survey
 from schema.backfill.jobs.kernel_groups import KernelGroups
 from schema.backfill.settings import Settings
 from schema.errors import ExitCode, MoreWorkError
@@ -59,13 +60,27 @@ def insert_group(connection, session, role="main"):
     ).fetchone()[0]
 
 
+def insert_kernel(connection, session):
+    return connection.execute(
+        "INSERT INTO kernels (session_id, cluster_role) VALUES (%s, 'main') RETURNING id", (session,)
+    ).fetchone()[0]
+
+
 def test_application_commits_the_same_group_after_our_snapshot(cluster, application, backfill):
+    """At the first attempt: a batch is READ COMMITTED, whatever the database's default is."""
+    name = sql.Identifier(cluster.connection.info.dbname)
+    cluster.connection.execute(
+        sql.SQL("ALTER DATABASE {} SET default_transaction_isolation = 'repeatable read'").format(name)
+    )
     session = cluster.session(environ={"A": "1"})
     kernel = cluster.kernel(session, environ=["bad"], allocations={"cpu": "1"})
     application.execute("BEGIN")
     group = insert_group(application, session)
-    future = backfill()
+    future = backfill(attempts=1)
     wait_until_blocked(cluster.connection)
+    # The kernels are locked before anything is inserted.
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        cluster.connection.execute("SELECT FROM kernels FOR NO KEY UPDATE NOWAIT")
     application.execute("COMMIT")
     totals = future.result(PATIENCE_S).totals
     assert (totals["groups"], totals["linked"], totals["rejects"]) == (0, 1, 0)
@@ -213,6 +228,34 @@ def test_kernel_locked_throughout_keeps_only_its_session_back(cluster, applicati
     assert cluster.failures() == []
 
 
+def test_transaction_that_has_only_begun_is_waited_for(cluster, application):
+    """It has written nothing yet, so it has no transaction id; what it writes may come behind the cursor."""
+    session = cluster.session()
+    application.execute("BEGIN")
+    application.execute("SELECT")
+    with pytest.raises(MoreWorkError, match=f"older than the run go on: pid {application.info.backend_pid}$"):
+        cluster.run(older_wait=timedelta(milliseconds=100))
+    kernel = insert_kernel(application, session)
+    application.execute("COMMIT")
+    assert cluster.run().end == "complete"
+    assert is_linked_to(cluster, kernel)
+
+
+def test_transaction_of_another_role_is_known_by_its_id(cluster, application, operator):
+    """A role that may not see other roles' times sees their locks."""
+    operator.change("REVOKE pg_monitor FROM {}")
+    session = cluster.session()
+    application.execute("BEGIN")
+    kernel = insert_kernel(application, session)
+    object.__setattr__(cluster, "connect", operator.connect)
+    settings = {"limits": {"oldest_xmin": None}}
+    with pytest.raises(MoreWorkError, match=f"older than the run go on: pid {application.info.backend_pid}$"):
+        cluster.run(**settings, older_wait=timedelta(milliseconds=100))
+    application.execute("COMMIT")
+    assert cluster.run(**settings).end == "complete"
+    assert is_linked_to(cluster, kernel)
+
+
 def test_no_batch_scans_the_groups_of_those_before(cluster):
     """Nor do the checks of its foreign keys, whose plans are made by a connection's first batch and kept."""
     cluster.connection.execute(
@@ -220,19 +263,21 @@ def test_no_batch_scans_the_groups_of_those_before(cluster):
         " k AS (INSERT INTO kernels (session_id, environ) SELECT id, '{A=1,B=2}' FROM s RETURNING id)"
         " INSERT INTO resource_allocations (kernel_id, slot_name, requested) SELECT id, 'cpu', 1 FROM k"
     )
+    counted = "SELECT n_tup_ins, seq_scan FROM pg_stat_user_tables WHERE relname = 'kernel_groups'"
+    inserted, scanned = cluster.connection.execute(counted).fetchone()
     assert cluster.run(batch_size=40).totals["groups"] == 400
     deadline = time.monotonic() + PATIENCE_S
-    counted = "SELECT n_tup_ins, seq_scan FROM pg_stat_user_tables WHERE relname = 'kernel_groups'"
-    while (found := cluster.connection.execute(counted).fetchone())[0] < 400:
+    while (found := cluster.connection.execute(counted).fetchone())[0] < inserted + 400:
         assert time.monotonic() < deadline, "the server never counted the inserts"
         time.sleep(0.01)
-    assert found == (400, 0)
+    assert found == (inserted + 400, scanned)
 
 
 def test_image_deleted_between_read_and_insert_is_read_again(cluster, connect):
     """A foreign key whose target went away fails the batch once; the second reading finds what is there now."""
-    session = cluster.session()
+    session, other = sorted(cluster.session() for _ in range(2))
     kernel = cluster.kernel(session)
+    cluster.kernel(other)
     calls = []
 
     class Job(KernelGroups):
@@ -245,8 +290,8 @@ def test_image_deleted_between_read_and_insert_is_read_again(cluster, connect):
                 )
             return super().write(connection, run_id, keys)
 
-    assert cluster.run(Job()).totals["groups"] == 1
-    assert calls == [[session], [session]]
+    assert cluster.run(Job(), batch_size=2).totals["groups"] == 2
+    assert calls == [[session, other], [session, other]]
     assert is_linked_to(cluster, kernel)
 
 
@@ -269,6 +314,61 @@ def test_another_host_joins_the_run(cluster, application, backfill):
     assert {(outcome.end, outcome.totals["linked"]) for outcome in outcomes} == {("complete", 4)}
     assert sorted(outcome.parents for outcome in outcomes) == [2, 2]
     assert cluster.connection.execute("SELECT count(*) FROM backfill_runs").fetchone() == (1,)
+
+
+class Chased(KernelGroups):
+    """The job, beside a writer that adds more sessions than each of its statements takes; their ids grow."""
+
+    def __init__(self, cluster, *, grouped):
+        self.cluster, self.grouped, self.added = cluster, grouped, []
+
+    def write(self, connection, run_id, keys):
+        self.add(len(keys) + 1)
+        return super().write(connection, run_id, keys)
+
+    def verify(self, connection, keys):
+        self.add(len(keys) + 1)
+        return super().verify(connection, keys)
+
+    def add(self, count):
+        for _ in range(count):
+            session = self.cluster.session()
+            group = self.cluster.group(session) if self.grouped else None
+            self.cluster.kernel(session, kernel_group_id=group)
+            self.added.append(session)
+        assert len(self.added) < 1000, "the run goes after what is written while it runs, and never ends"
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_writer_that_is_faster_than_the_batches_is_not_chased(cluster, grouped):
+    """Each phase ends at what there was when it came to the open range; the next phase has what came behind."""
+    before = [cluster.session() for _ in range(8)]
+    for session in before:
+        cluster.kernel(session)
+    job = Chased(cluster, grouped=grouped)
+    swept = []
+
+    def notify(message):
+        if message.startswith("Sweeping"):
+            swept.extend(job.added)
+
+    outcome = cluster.run(job, batch_size=4, watch={"notify": notify})
+    assert (outcome.end, outcome.totals["sessions"]) == ("complete", 8)
+    unlinked = cluster.connection.execute("SELECT session_id FROM kernels WHERE kernel_group_id IS NULL").fetchall()
+    assert len(swept) >= 10
+    assert not {session for (session,) in unlinked} & {*before, *swept}
+    assert cluster.run().end == "complete"
+    assert cluster.failures() == []
+
+
+def test_dry_run_and_survey_chase_no_writer(cluster, connect, monkeypatch):
+    monkeypatch.setattr(survey, "RANGE_SIZE", 4)
+    for _ in range(8):
+        cluster.kernel(cluster.session())
+    job = Chased(cluster, grouped=False)
+    assert rehearsal.dry_run(connect(), job, Settings(batch_size=4)).parents == 8
+    assert len(job.added) == 10
+    assert survey.verify(connect(), job).counts["sessions"] == 18
 
 
 def test_two_begin_at_once(cluster, connect):
@@ -377,14 +477,16 @@ def wait_for_batches(cluster, process, more):
 
 def test_killed_again_and_again_equals_an_undisturbed_run(cluster, many):
     generator = random.Random(20261130)
+    # Longer than the test's patience: a dead process of this host is known by its number.
+    lease = timedelta(minutes=10)
     for _ in range(20):
-        process = start(cluster.url, batch_size=2, chunk_size=8, workers=2)
+        process = start(cluster.url, batch_size=2, chunk_size=8, workers=2, lease=lease)
         wait_for_batches(cluster, process, generator.randint(1, 4))
         time.sleep(generator.uniform(0, 0.004))
         process.kill()
         process.join(PATIENCE_S)
         assert process.exitcode == -signal.SIGKILL
-    outcome = cluster.run()
+    outcome = cluster.run(max_time=timedelta(seconds=PATIENCE_S))
     assert (outcome.end, cluster.failures()) == ("complete", [])
     assert outcome.totals["sessions"] == outcome.run.settings["expected"]
     assert cluster.everything() == many
@@ -415,6 +517,26 @@ def test_frozen_past_its_lease_and_thawed(cluster, many):
     )
 
 
+def test_frozen_in_the_middle_of_a_transaction(cluster, many, application):
+    """Its locks, on the chunk too, would stay for as long as it is frozen: the server ends its transaction."""
+    lease = timedelta(seconds=0.5)
+    application.execute("BEGIN")
+    application.execute("SELECT FROM kernels FOR UPDATE")
+    first = start(cluster.url, batch_size=2, lease=lease)
+    try:
+        wait_until_blocked(cluster.connection)
+        os.kill(first.pid, signal.SIGSTOP)
+        application.execute("ROLLBACK")
+        outcome = cluster.run(lease=lease, max_time=timedelta(seconds=PATIENCE_S))
+        assert (outcome.end, outcome.parents) == ("complete", outcome.totals["sessions"])
+        os.kill(first.pid, signal.SIGCONT)
+        first.join(PATIENCE_S)
+        assert first.exitcode == 0
+    finally:
+        first.kill()
+    assert cluster.everything() == many
+
+
 def test_interrupted_gives_its_claim_back(cluster, many):
     with command(cluster, "--batch-size", "2") as process:
         wait_for_batches(cluster, process, 6)
@@ -427,6 +549,23 @@ def test_interrupted_gives_its_claim_back(cluster, many):
     assert (chunk.state, chunk.owner) == ("pending", None)
     with command(cluster) as process:
         assert process.wait(PATIENCE_S) == ExitCode.REJECTS
+    assert cluster.everything() == many
+
+
+def test_interrupted_twice_aborts_the_batch_at_hand(cluster, many, application):
+    application.execute("BEGIN")
+    application.execute("SELECT FROM kernels FOR UPDATE")
+    with command(cluster) as process:
+        wait_until_blocked(cluster.connection)
+        process.send_signal(signal.SIGINT)
+        while "Finishing the batch at hand; Ctrl-C again aborts it." not in process.stderr.readline():
+            assert is_running(process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert "the one at work was rolled back. `schemactl backfill` goes on from there." in err
+    application.execute("ROLLBACK")
+    assert cluster.run().end == "complete"
     assert cluster.everything() == many
 
 

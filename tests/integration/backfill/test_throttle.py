@@ -1,12 +1,9 @@
-"""What holds a backfill: each signal on a real server, a standby that lags, and one that disappears."""
+"""What holds a backfill: each signal on a real server, but for those of standbys, see test_replication."""
 
 import os
-import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,24 +14,13 @@ from psycopg import sql
 from schema.backfill import claims, ledger
 from schema.backfill.jobs.kernel_groups import KernelGroups
 from schema.backfill.stop import End, Stop
-from schema.backfill.throttle.monitor import LIMITS, Monitor
+from schema.backfill.throttle.monitor import Monitor
 from schema.errors import UsageError
 from schema.models.status import RunState
-from schema.pg.connect import connect
 from schema.pg.scratch import ScratchServer
-from schema.pg.target import Target
-from tests.support.backfill import until
+from tests.support.backfill import holds, only, until
 
 JOB = KernelGroups()
-
-
-def only(name, limit=None):
-    """Limits that leave one signal, with a limit of its own."""
-    return {**dict.fromkeys(LIMITS), name: LIMITS[name].limit if limit is None else limit}
-
-
-def holds(connection, name, limit=None):
-    return [str(hold) for hold in Monitor(JOB, only(name, limit)).poll(connection)]
 
 
 def test_a_quiet_server_holds_nothing(cluster):
@@ -58,6 +44,18 @@ def test_role_that_may_not_look_is_held_with_the_reason(cluster, connect):
         assert holds(connection, "wal_rate") == []
     finally:
         cluster.connection.execute(sql.SQL("DROP ROLE {}").format(name))
+
+
+def test_signal_that_the_server_refuses_holds_with_its_words(cluster, operator):
+    cluster.connection.execute("REVOKE EXECUTE ON FUNCTION pg_current_wal_insert_lsn() FROM PUBLIC")
+    try:
+        with operator.connect() as connection:
+            assert holds(connection, "wal_rate") == [
+                "wal_rate: it cannot be read: permission denied for function pg_current_wal_insert_lsn"
+            ]
+            assert holds(connection, "dead_rows") == []
+    finally:
+        cluster.connection.execute("GRANT EXECUTE ON FUNCTION pg_current_wal_insert_lsn() TO PUBLIC")
 
 
 def test_oldest_xmin(cluster, connect):
@@ -157,26 +155,30 @@ def test_held_run_says_why_and_goes_on(cluster):
         cluster.kernel(cluster.session())
     said, seen = [], []
     stop = Stop()
+    held_chunk = (
+        "SELECT held, state, totals, fence, lease_expires_at > clock_timestamp() FROM backfill_chunks"
+        " WHERE held IS NOT NULL"
+    )
     # Nothing passes below -1, so the first look holds; the thread below lifts nothing but stops the run.
     thread = threading.Thread(
         target=lambda: (
-            seen.append(
-                until(
-                    lambda: cluster.connection.execute(
-                        "SELECT held, state, totals FROM backfill_chunks WHERE held IS NOT NULL"
-                    ).fetchone()
-                )
-            ),
+            seen.append(until(lambda: cluster.connection.execute(held_chunk).fetchone())),
+            # Longer than the lease, which is renewed all along.
+            time.sleep(0.8),
+            seen.append(cluster.connection.execute(held_chunk).fetchone()),
             stop.request(End.INTERRUPTED),
         )
     )
     thread.start()
-    outcome = cluster.run(limits=only("oldest_xmin", -1), watch={"notify": said.append, "stop": stop})
+    outcome = cluster.run(
+        limits=only("oldest_xmin", -1), lease=timedelta(seconds=0.6), watch={"notify": said.append, "stop": stop}
+    )
     thread.join()
     assert outcome.end == "interrupted"
-    [(held, state, totals)] = seen
-    assert (state, totals) == ("claimed", {})
-    assert held.startswith("oldest_xmin: ")
+    for held, state, totals, fence, leased in seen:
+        assert held.startswith("oldest_xmin: ")
+        assert (state, totals, fence, leased) == ("claimed", {}, 1, True)
+    assert len(seen) == 2
     assert said[0].startswith("Held by oldest_xmin: ")
     [chunk] = claims.chunks(cluster.connection, ledger.latest(cluster.connection, "kernel_groups").id)
     assert (chunk.owner, chunk.held) == (None, None)
@@ -193,94 +195,6 @@ def test_pause_reaches_a_run_that_is_held(cluster):
 
     outcome = cluster.run(limits=only("oldest_xmin", -1), watch={"notify": pause})
     assert (len(paused), outcome.end, outcome.totals) == (1, "paused", {})
-
-
-@dataclass
-class Replicated:
-    """A primary, and a folder with its standby's data."""
-
-    primary: ScratchServer
-    folder: Path
-
-    def start_standby(self) -> None:
-        self.primary.installation.start(self.folder, {"hot_standby": "on", "fsync": "off"}, socket=self.folder)
-
-    def stop_standby(self) -> None:
-        self.primary.installation.stop(self.folder, mode="immediate")
-
-    def standby(self) -> psycopg.Connection:
-        return psycopg.connect(
-            host=str(self.folder), port=self.primary.port, user="postgres", dbname="postgres", autocommit=True
-        )
-
-    def connection(self) -> psycopg.Connection:
-        return psycopg.connect(
-            host=self.primary.host, port=self.primary.port, user="postgres", dbname="postgres", autocommit=True
-        )
-
-
-@pytest.fixture
-def replicated(server) -> Iterator[Replicated]:
-    with ScratchServer(
-        server.bindir, settings={"wal_level": "replica", "wal_receiver_status_interval": "1"}
-    ) as primary:
-        folder = Path(tempfile.mkdtemp(prefix="standby-", dir="/tmp"))
-        try:
-            primary.installation.own(folder)
-            done = primary.installation.run(
-                "pg_basebackup",
-                *("-D", str(folder / "data"), "-R", "-h", primary.host, "-p", str(primary.port), "-U", "postgres"),
-                *("-c", "fast", "--no-sync"),
-                folder=folder,
-            )
-            assert done.returncode == 0, done.stdout
-            made = Replicated(primary, folder)
-            made.start_standby()
-            try:
-                yield made
-            finally:
-                if (folder / "data/postmaster.pid").exists():
-                    made.stop_standby()
-        finally:
-            shutil.rmtree(folder)
-
-
-def test_standby_that_lags_and_one_that_disappears(replicated):
-    with replicated.connection() as primary, replicated.standby() as standby:
-        until(lambda: primary.execute("SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'").fetchone())
-        until(lambda: not holds(primary, "replication_lag_bytes", 1000))
-        standby.execute("SELECT pg_wal_replay_pause()")
-        primary.execute("CREATE TABLE t AS SELECT generate_series(1, 20000)")
-        [said] = until(lambda: holds(primary, "replication_lag_bytes", 100_000))
-        assert said.startswith("replication_lag_bytes: ")
-        assert said.endswith(" MiB, the limit is 0.1 MiB")
-        standby.execute("SELECT pg_wal_replay_resume()")
-        until(lambda: not holds(primary, "replication_lag_bytes", 100_000))
-        # The time that the standby took is known once it has replayed something that was late.
-        standby.execute("SELECT pg_wal_replay_pause()")
-        primary.execute("CREATE TABLE u AS SELECT generate_series(1, 1000)")
-        time.sleep(0.3)
-        standby.execute("SELECT pg_wal_replay_resume()")
-        until(lambda: primary.execute("SELECT max(replay_lag) > '0.2 s' FROM pg_stat_replication").fetchone()[0])
-        standby.execute("SELECT pg_wal_replay_pause()")
-        primary.execute("CREATE TABLE v AS SELECT generate_series(1, 1000)")
-        assert until(lambda: holds(primary, "replication_lag", 0.1))[0].startswith("replication_lag: ")
-        blind = replicated.connection()
-        blind.execute("CREATE ROLE blind; SET ROLE blind")
-        assert holds(blind, "replication_lag_bytes") == [
-            "replication_lag_bytes: it cannot be read: the role may not see standbys; grant it pg_monitor"
-        ]
-        blind.close()
-    # What a worker does after 25006: of several hosts it takes the one that accepts writes.
-    hosts, ports = f"{replicated.folder},{replicated.primary.host}", f"{replicated.primary.port}," * 2
-    both = Target.parse(f"postgresql://postgres@/postgres?host={hosts}&port={ports[:-1]}", "the test")
-    with connect(both) as first, connect(both, primary=True) as second:
-        assert first.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
-        assert second.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
-    replicated.stop_standby()
-    with replicated.connection() as primary:
-        until(lambda: not primary.execute("SELECT FROM pg_stat_replication").fetchall())
-        assert holds(primary, "replication_lag_bytes", 0) == holds(primary, "replication_lag", 0) == []
 
 
 def test_archive_queue(server):

@@ -112,12 +112,7 @@ def test_preview_shows_whatever_a_document_holds(cli: Cli, format_: str) -> None
     assert cli("--format", format_, *arguments) == 1
     assert "unexpected" not in cli.messages + cli.output
     assert "s3cret" not in cli.messages + cli.output
-    for shown in (
-        "(a list)",
-        "(a table)",
-        "(an integer of 20001 bits)",
-        "x\\ud800" if format_ == "text" else "x\\\\ud800",
-    ):
+    for shown in ("(a list)", "(a table)", "(an integer of 20001 bits)", "x\\ud800"):
         assert shown in cli.output
     if format_ == "json":
         assert len(json.loads(cli.output)["problems"]) == 8

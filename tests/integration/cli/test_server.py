@@ -14,6 +14,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.support.majors import embedded_only
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -66,6 +68,7 @@ def test_start_status_url_stop(schemactl: Run, major: str) -> None:
     assert schemactl("server", "url").stdout.strip() == url
 
 
+@embedded_only
 def test_json(schemactl: Run, major: str) -> None:
     start = as_json(schemactl, "start")
     keys = {"running", "pid", "url", "folder", "account", "data_major", "server_version", "bindir"}
@@ -82,6 +85,7 @@ def test_json(schemactl: Run, major: str) -> None:
     assert as_json(schemactl, "status")["pid"] is None
 
 
+@embedded_only
 def test_psql_passes_arguments_and_exit_codes_through(running: Run) -> None:
     done = running("server", "psql", "--", "-Atc", "SELECT current_database(), 1+1")
     assert (done.returncode, done.stdout) == (0, "schemactl|2\n"), done.stderr
@@ -91,11 +95,13 @@ def test_psql_passes_arguments_and_exit_codes_through(running: Run) -> None:
     assert (failed.returncode, "division by zero" in failed.stderr) == (1, True)
 
 
+@embedded_only
 def test_psql_starts_the_server(running: Run) -> None:
     running("server", "stop")
     assert running("server", "psql", "-Atc", "SELECT 1").stdout == "1\n"
 
 
+@embedded_only
 def test_reset_asks_first(running: Run) -> None:
     running("server", "psql", "-c", "CREATE TABLE precious ()")
     nobody = running("server", "reset")
@@ -112,6 +118,7 @@ def test_reset_asks_first(running: Run) -> None:
     assert as_json(running, "reset", "--yes")["deleted"] is False
 
 
+@embedded_only
 def test_a_folder_without_a_server_is_said(schemactl: Run, tmp_path: Path) -> None:
     failed = schemactl("--pg-bindir", str(tmp_path), "server", "start")
     assert failed.returncode == 1

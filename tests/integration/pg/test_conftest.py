@@ -1,12 +1,16 @@
 """The suite's own fixtures: right majors, fresh clones, nothing left behind, whatever a test leaves open."""
 
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from schema.pg.target import Target
+from tests.support.recycled import Recycled
 
 
 def test_the_server_is_of_the_major_asked_for(connection: psycopg.Connection, major: str) -> None:
@@ -43,3 +47,55 @@ def test_a_transaction_left_open_does_not_keep_the_database(
     connection = psycopg.connect(empty_target.conninfo)
     connection.execute("CREATE TABLE left_open ()")
     left_open.append((str(empty_target.url.database), connection))
+
+
+def test_a_lent_database_is_emptied_or_goes(server: Any, head_template: str) -> None:
+    made: list[str] = []
+
+    @contextmanager
+    def make() -> Iterator[str]:
+        with psycopg.connect(server.url("postgres").replace("+psycopg", ""), autocommit=True) as other:
+            made.append(f"lent_{uuid.uuid4().hex[:12]}")
+            name = sql.Identifier(made[-1])
+            other.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, sql.Identifier(head_template)))
+            yield server.url(made[-1])
+            other.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+
+    recycled, opened = Recycled(make), []
+    with make() as url, psycopg.connect(url.replace("+psycopg", "")) as connection:
+        slot_types = connection.execute("SELECT count(*) FROM resource_slot_types").fetchone()
+        assert slot_types not in (None, (0,))
+    made.clear()
+    for change in CHANGES:
+        with recycled.lent() as url:
+            connection = psycopg.connect(url.replace("+psycopg", ""))
+            assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (0,), change
+            assert connection.execute("SELECT count(*) FROM resource_slot_types").fetchone() == slot_types
+            assert connection.execute("SELECT count(*) FROM pg_stats WHERE schemaname = 'public'").fetchone() == (0,)
+            connection.execute("INSERT INTO sessions (name) SELECT n FROM generate_series(1, 10) AS n")
+            connection.execute("ANALYZE sessions")
+            connection.execute(sql.SQL(change))
+            connection.commit()
+            opened.append(connection)
+    recycled.close()
+    for connection in opened:
+        connection.close()
+    # The first four are one, the open connection notwithstanding; each change of the schema costs one.
+    assert len(made) == len(CHANGES) - 4
+
+
+CHANGES = (
+    "SELECT",
+    "UPDATE sessions SET name = 'x'",
+    "DELETE FROM resource_slot_types WHERE slot_name <> 'cpu'",
+    "UPDATE alembic_version SET version_num = 'x'",
+    "ALTER TABLE kernel_groups ADD note text",
+    "ALTER TABLE sessions ALTER name SET STATISTICS 7",
+    "ALTER TABLE sessions DROP CONSTRAINT IF EXISTS none, ALTER name SET DEFAULT 'x'",
+    "GRANT SELECT ON sessions TO PUBLIC",
+    "COMMENT ON TABLE sessions IS 'x'",
+    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "DROP INDEX ix_kernels_kernel_group_id",
+    "CREATE SCHEMA other",
+    "SELECT",
+)

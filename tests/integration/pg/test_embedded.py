@@ -23,6 +23,7 @@ from schema.pg.binaries import find_installation, postmaster_pid
 from schema.pg.connect import connect
 from schema.pg.embedded import EmbeddedServer
 from schema.pg.target import Target, resolve_target
+from tests.support.majors import embedded_only
 
 START = """
 import sys
@@ -172,6 +173,7 @@ def test_data_of_another_major_are_left_alone(made: Made, major: str) -> None:
         mark.write_text(f"{major}\n")
 
 
+@embedded_only
 def test_a_folder_that_others_may_enter_is_refused(made: Made) -> None:
     made.server.folder.chmod(0o755)
     try:
@@ -234,6 +236,7 @@ def test_a_lock_file_of_a_process_that_is_no_server_does_not_keep_it_down(made: 
         other.kill()
 
 
+@embedded_only
 def test_an_initdb_killed_halfway_is_made_again(
     embedded: EmbeddedServer, state_dir: Path, pg_bindir: Path | None, python: Callable[..., subprocess.Popen[str]]
 ) -> None:

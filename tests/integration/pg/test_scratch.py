@@ -16,6 +16,7 @@ from schema.errors import ServerError
 from schema.pg.binaries import postmaster_pid
 from schema.pg.scratch import ScratchServer
 from schema.pg.target import Target
+from tests.support.majors import embedded_only
 
 ROOT = Path(__file__).parents[3]
 OWNER = """
@@ -72,6 +73,7 @@ def test_databases_come_and_go_and_settings_hold(pg_bindir: Path | None, major: 
         _ = server.folder
 
 
+@embedded_only
 def test_several_start_at_once(pg_bindir: Path | None) -> None:
     servers = [ScratchServer(pg_bindir) for _ in range(3)]
     try:
@@ -86,6 +88,7 @@ def test_several_start_at_once(pg_bindir: Path | None) -> None:
         server.close()
 
 
+@embedded_only
 def test_an_exception_removes_it(pg_bindir: Path | None) -> None:
     folders = []
 
@@ -108,6 +111,7 @@ def test_one_that_cannot_start_says_why_and_leaves_nothing(pg_bindir: Path | Non
     assert not folder.exists()
 
 
+@embedded_only
 def test_ctrl_c_removes_it(pg_bindir: Path | None, python: Callable[..., subprocess.Popen[str]]) -> None:
     owner = python(OWNER, pg_bindir)
     assert owner.stdout is not None
@@ -119,6 +123,7 @@ def test_ctrl_c_removes_it(pg_bindir: Path | None, python: Callable[..., subproc
     assert not Path(folder).exists()
 
 
+@embedded_only
 def test_what_a_killed_owner_left_goes_with_the_next_start_and_live_ones_stay(
     pg_bindir: Path | None, python: Callable[..., subprocess.Popen[str]]
 ) -> None:

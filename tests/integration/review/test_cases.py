@@ -197,3 +197,16 @@ with op.get_context().autocommit_block():
     added = sorted(change.key.identity for change in only.changes if change.before is None)
     assert added == ["public.app.a", "public.app.b"]
     assert locks(only)["public.app"] is LockMode.ACCESS_EXCLUSIVE
+
+
+def test_a_long_history_keeps_no_catalogs(server: Server, tmp_path: Path) -> None:
+    """What a report needs stays; the catalogs of each revision would fill the memory."""
+    column = 'op.add_column("app", sa.Column("c{}", sa.Text))'
+    project = write(tmp_path, *(Example(column.format(number)) for number in range(3)))
+    traces = [each.trace for each in reviewed(project, server.url("postgres"), together=False).reviewed]
+    assert [(bool(each.before.objects), bool(each.after.objects)) for each in traces] == [
+        (True, False),
+        (False, False),
+        (False, False),
+    ]
+    assert [sorted(relation.name for relation in each.relations.values()) for each in traces] == [["public.app"]] * 3

@@ -15,6 +15,7 @@ from schema.models import metadata
 from schema.seed import Profile, SeedReport, seed
 from schema.seed.block import BLOCK_SIZE
 from schema.seed.copytext import COLUMNS
+from tests.support.majors import embedded_only
 
 
 def digests(connection: psycopg.Connection) -> dict[str, tuple[int, str]]:
@@ -197,6 +198,7 @@ with psycopg.connect(sys.argv[1]) as connection:
 """
 
 
+@embedded_only
 def test_memory_does_not_grow_with_the_number_of_sessions(conninfo: str) -> None:
     done = subprocess.run([sys.executable, "-c", MEASURE, conninfo], capture_output=True, text=True, check=True)
     # Held in memory, 12,000 more sessions would be over 60 MB.

@@ -6,6 +6,7 @@ from psycopg.rows import dict_row
 from schema.models.status import TERMINAL_SESSION_STATUSES
 from schema.quantity import byte_size_sql, slot_quantity_sql
 from schema.seed import Profile, seed
+from tests.support.majors import embedded_only
 
 SESSIONS = 20_000
 """Each of the twenty mistakes has one turn in as many thousands."""
@@ -140,6 +141,7 @@ def count(connection: psycopg.Connection, query: str) -> int:
     return int(row[0])
 
 
+@embedded_only
 def test_eras_have_every_shape_and_one_mistake_in_a_thousand(connection: psycopg.Connection) -> None:
     report = seed(connection, sessions=SESSIONS, seed=3)
     assert [name for name, query in SHAPES.items() if count(connection, query) == 0] == []
@@ -155,6 +157,7 @@ def test_eras_have_every_shape_and_one_mistake_in_a_thousand(connection: psycopg
     assert count(connection, "SELECT count(*) FROM kernels WHERE kernel_group_id IS NOT NULL") == 0
 
 
+@embedded_only
 def test_clean_has_the_shapes_without_the_mistakes(connection: psycopg.Connection) -> None:
     seed(connection, sessions=SESSIONS // 2, seed=3, profile=Profile.CLEAN)
     assert [name for name, query in SHAPES.items() if count(connection, query) == 0] == []
@@ -162,6 +165,7 @@ def test_clean_has_the_shapes_without_the_mistakes(connection: psycopg.Connectio
     assert count(connection, f"SELECT count(*) FROM ({DIVERGENT}) AS d") == 0
 
 
+@embedded_only
 def test_times_are_in_order(connection: psycopg.Connection) -> None:
     seed(connection, sessions=5000)
     connection.row_factory = dict_row

@@ -182,3 +182,20 @@ def test_files_overwritten_by_another_distribution_are_said_plainly(
     monkeypatch.delattr(schema, "DISTRIBUTION")
     assert main() == 1
     assert "was overwritten by another project" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("format_", ["text", "json"])
+def test_what_the_output_cannot_encode_is_escaped(tmp_path: Path, format_: str) -> None:
+    versions = tmp_path / "migrations/versions"
+    versions.mkdir(parents=True)
+    (tmp_path / "alembic.ini").write_text("[alembic]\nscript_location = migrations\n")
+    (versions / "a.py").write_text('"""A→B."""\nrevision = "a"\ndown_revision = None\n', encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "schema.cli", "--format", format_, "lineage", "show"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "A\\u2192B" in done.stdout

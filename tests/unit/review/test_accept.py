@@ -42,6 +42,7 @@ def test_what_comments_cover(tmp_path: Path) -> None:
         ("", Settings()),
         ('[tool.schemactl.review]\nthreshold = "error"\n', Settings(Severity.ERROR)),
         ('[tool.schemactl.review]\ndisable = ["renamed"]\n', Settings(disabled=frozenset({"renamed"}))),
+        ("[tool.schemactl.review]\noffline = true\n", Settings(offline=True)),
     ],
 )
 def test_settings(tmp_path: Path, text: str, settings: Settings) -> None:
@@ -56,6 +57,7 @@ def test_settings(tmp_path: Path, text: str, settings: Settings) -> None:
         ('disable = ["nothing"]', "nothing"),
         ('disable = "renamed"', "renamed"),
         ("treshold = 1", "other keys"),
+        ("offline = 1", "offline of"),
     ],
 )
 def test_wrong_settings_are_named(tmp_path: Path, line: str, what: str) -> None:
