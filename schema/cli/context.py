@@ -72,7 +72,7 @@ class App:
         text = self._formatted(result)
         if output is not None:
             try:
-                output.write_text(f"{text}\n" if text else "", encoding="utf-8")
+                output.write_text(f"{text}\n" if text else "", encoding="utf-8", errors="backslashreplace")
             except OSError as error:
                 raise UsageError(f"{output} cannot be written: {error.strerror}") from error
             self.status(f"Wrote {output}.")
