@@ -30,6 +30,7 @@ COMMANDS = {
         "Compare the models, the history and the live database, three ways.",
         (Format.MARKDOWN, Format.GITHUB),
     ),
+    "review": Lazy("schema.cli.review", "Say what each revision does, observed on a scratch server."),
     "server": Lazy("schema.cli.server", "Run the embedded PostgreSQL server."),
 }
 

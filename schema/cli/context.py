@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from schema.errors import ExitCode, SchemaError
+from schema.errors import ExitCode, SchemaError, UsageError
 
 
 class Format(StrEnum):
@@ -20,6 +20,7 @@ class Format(StrEnum):
     JSON = "json"
     MARKDOWN = "markdown"
     GITHUB = "github"
+    HTML = "html"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Result:
     exit_code: ExitCode = ExitCode.OK
     markdown: str | None = None
     github: str | None = None
+    html: str | None = None
 
 
 @dataclass
@@ -61,18 +63,36 @@ class App:
         """Whether progress may be drawn: stderr is a terminal that can, and nobody asked for quiet."""
         return sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and self.verbosity >= 0
 
-    def finish(self, result: Result) -> None:
-        """Print a command's data in the format asked for and end with its exit code."""
-        if self.format is Format.JSON:
-            click.echo(self._json(result.data, result.exit_code))
-        else:
-            texts = {Format.TEXT: result.text, Format.MARKDOWN: result.markdown, Format.GITHUB: result.github}
-            text = texts[self.format]
-            # The table of commands says which formats each has; others are refused before it runs.
-            assert text is not None
-            if text:
-                click.echo(text)
+    def finish(self, result: Result, output: Path | None = None) -> None:
+        """Print a command's data in the format asked for, or write it to a file, and end with its exit code.
+
+        Raises:
+            UsageError: the file cannot be written.
+        """
+        text = self._formatted(result)
+        if output is not None:
+            try:
+                output.write_text(f"{text}\n" if text else "", encoding="utf-8", errors="backslashreplace")
+            except OSError as error:
+                raise UsageError(f"{output} cannot be written: {error.strerror}") from error
+            self.status(f"Wrote {output}.")
+        elif text:
+            click.echo(text)
         click.get_current_context().exit(result.exit_code)
+
+    def _formatted(self, result: Result) -> str:
+        if self.format is Format.JSON:
+            return self._json(result.data, result.exit_code)
+        texts = {
+            Format.TEXT: result.text,
+            Format.MARKDOWN: result.markdown,
+            Format.GITHUB: result.github,
+            Format.HTML: result.html,
+        }
+        text = texts[self.format]
+        # The table of commands says which formats each has; others are refused before it runs.
+        assert text is not None
+        return text
 
     def fail(self, error: SchemaError) -> ExitCode:
         """Print an error as one paragraph, in JSON mode as an object too, and return its exit code."""

@@ -11,8 +11,8 @@ from typing import Any
 from schema.drift.workshop import Workshop
 
 
-def cache_path(kind: str, workshop: Workshop, parts: Iterable[bytes]) -> Path:
-    """Where a result belongs: a name made of all that goes into it, the server and this package included."""
+def digest_of(workshop: Workshop, parts: Iterable[bytes]) -> str:
+    """A name made of all that goes into a result, the server and this package included."""
     digest = hashlib.sha256()
     about = (
         version("schemactl"),
@@ -22,9 +22,14 @@ def cache_path(kind: str, workshop: Workshop, parts: Iterable[bytes]) -> Path:
     )
     for part in (*(text.encode() for text in about), *parts):
         digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()[:32]
+
+
+def cache_path(kind: str, workshop: Workshop, parts: Iterable[bytes]) -> Path:
+    """Where a result belongs, by all that goes into it."""
     base = os.environ.get("XDG_CACHE_HOME")
     folder = (Path(base) if base else Path.home() / ".cache") / "schemactl"
-    return folder / f"{kind}-{digest.hexdigest()[:32]}.json"
+    return folder / f"{kind}-{digest_of(workshop, parts)}.json"
 
 
 def load(path: Path) -> dict[str, Any] | None:

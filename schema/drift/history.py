@@ -1,6 +1,6 @@
 """Replays a project's revisions in a scratch database, and remembers the result by what it was made of."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def replay(
     Raises:
         RevisionError: a revision cannot be run; the message names it.
     """
-    path = _cache_path(project, workshop)
+    path = cache_path("history", workshop, history_parts(project))
     if (known := _cached(path)) is not None:
         return known
     touched: dict[Key, str] = {}
@@ -88,15 +88,16 @@ def _reading(target: Target) -> Any:
     return connect(target, application_name="schemactl drift", autocommit=True)
 
 
-def _cache_path(project: Project, workshop: Workshop) -> Path:
+def history_parts(project: Project, *, without: Collection[Path] = ()) -> Iterator[bytes]:
+    """What the outcome of a replay depends on: env.py, the ini, and what is in the folders of the revisions."""
     script = Path(project.script.dir)
     files = {script / "env.py", project.ini.absolute()}
     folders = {Path(revision.path).parent for revision in project.script.walk_revisions()}
     files |= {path for folder in folders for path in folder.glob("*.py")}
-    present = sorted(path for path in files if path.is_file())
-    return cache_path(
-        "history", workshop, (part for path in present for part in (path.name.encode(), path.read_bytes()))
-    )
+    for path in sorted(files.difference(without)):
+        if path.is_file():
+            yield path.name.encode()
+            yield path.read_bytes()
 
 
 def _cached(path: Path) -> History | None:

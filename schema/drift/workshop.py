@@ -3,7 +3,7 @@
 import hashlib
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,9 @@ T = TypeVar("T")
 _DEBIAN = "/usr/lib/postgresql/{major}/bin"
 _UNKNOWN_ROLE = re.compile(r'^role "(?P<name>.+)" does not exist$')
 _MOST_ROLES = 100
+_KEPT = "schemactl_kept_"
+_MOST_KEPT = 3
+_KEPT_ONES = "SELECT datname FROM pg_database WHERE datname LIKE %s ORDER BY oid DESC"
 
 # Since 17 the locale of every provider is in one column.
 _STANDING = """
@@ -67,6 +70,8 @@ class Workshop:
     """Such as 150018."""
     ours: bool
     """The server is our own, so that roles may be made in it."""
+    lasting: bool
+    """It is there for the next run too."""
     creator: str
     """The role that makes everything here, quoted: it stands for whoever owns the live database's objects."""
     like: Locale | None
@@ -115,14 +120,51 @@ class Workshop:
                 undo()
 
     @contextmanager
+    def remembered(self, digest: str, fill: Callable[[Target], None]) -> Iterator[Target]:
+        """Like `database`; where the server is ours and lasts, a copy of what an earlier run filled for the digest.
+
+        Nobody is ever connected to the kept databases, of which there are a few; the oldest go.
+        """
+        if not (self.ours and self.lasting):
+            with self.database(fill) as target:
+                yield target
+            return
+        kept = f"{_KEPT}{digest}"
+        with connect(self.server, application_name="schemactl drift", autocommit=True) as admin:
+            names = [row[0] for row in admin.execute(_KEPT_ONES, [f"{_KEPT}%"])]
+        with ExitStack() as stack:
+            if kept not in names:
+                target = stack.enter_context(self.database(fill))
+                rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
+                try:
+                    self._execute(rename.format(sql.Identifier(str(target.url.database)), sql.Identifier(kept)))
+                except DatabaseError:
+                    # Another run was faster, or somebody looks into it: then this one is just not kept.
+                    yield target
+                    return
+                for name in names[_MOST_KEPT - 1 :]:
+                    self._drop(name)
+            yield stack.enter_context(self.clone(self._target(kept)))
+
+    @contextmanager
+    def clone(self, source: Target) -> Iterator[Target]:
+        """A copy of a database of this server, dropped at the end; nobody may be connected to the source meanwhile."""
+        name = f"schemactl_drift_{uuid.uuid4().hex[:12]}"
+        template = sql.Identifier(str(source.url.database))
+        self._execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), template))
+        try:
+            yield self._target(name)
+        finally:
+            self._drop(name)
+
+    @contextmanager
     def roles_for(self, attempt: Callable[[], T], undo: Callable[[], None]) -> Iterator[T]:
         """Yield what `attempt` returns, with the roles that it names and the server lacks made on a server of ours.
 
         Each time one is lacking the attempt is undone and begins anew. The roles go when the block ends.
         """
-        made: list[str] = []
         asked = 0
-        try:
+        with self._dropping() as made:
             while True:
                 try:
                     done = attempt()
@@ -134,8 +176,22 @@ class Workshop:
                     asked += 1
                     if role is None or asked > _MOST_ROLES:
                         raise
-                    made += self._made_role(role)
+                    made.extend(self._made_role(role))
             yield done
+
+    @contextmanager
+    def roles(self, names: Iterable[str]) -> Iterator[None]:
+        """Have these roles on a server of ours, made where they are lacking and gone at the end."""
+        with self._dropping() as made:
+            for name in names:
+                made.extend(self._made_role(name))
+            yield
+
+    @contextmanager
+    def _dropping(self) -> Iterator[list[str]]:
+        made: list[str] = []
+        try:
+            yield made
         finally:
             for role in made:
                 # Another run may use it: then that one's end removes it, or nothing does.
@@ -241,12 +297,12 @@ def open_workshop(
     """
     like = None if live is None else next(map(Locale.of, live.of(Database)), None)
     with ExitStack() as stack:
-        target, ours = _server(stack, live, live_target, scratch_url, pg_bindir, scratch_state_dir(ini))
+        target, ours, lasting = _server(stack, live, live_target, scratch_url, pg_bindir, scratch_state_dir(ini))
         with connect(target, application_name="schemactl drift", autocommit=True) as connection:
             server_version = connection.info.server_version
             row = connection.execute(_STANDING).fetchone()
         assert row is not None
-        workshop = Workshop(target, server_version, ours, row[0], like, Locale(*row[1:]))
+        workshop = Workshop(target, server_version, ours, lasting, row[0], like, Locale(*row[1:]))
         major = server_version // 10000
         if live is not None and live.major != major:
             workshop.like = None
@@ -273,7 +329,7 @@ def _server(
     scratch_url: str | None,
     pg_bindir: Path | None,
     folder: Path,
-) -> tuple[Target, bool]:
+) -> tuple[Target, bool, bool]:
     if scratch_url:
         target = Target.parse(scratch_url, "--scratch-url")
         if live_target is not None and target.url == live_target.url:
@@ -282,12 +338,12 @@ def _server(
                 "--scratch-url is the live database itself",
                 hint="Name another database of that server, such as postgres; scratch databases are made beside it.",
             )
-        return target, False
+        return target, False, True
     embedded = EmbeddedServer(folder)
     if live_target is not None and live_target.url.query.get("host") == str(embedded.socket):
-        return Target(embedded.url, "the embedded server"), True
+        return Target(embedded.url, "the embedded server"), True, True
     if pg_bindir is not None:
-        return _throw_away(stack, pg_bindir), True
+        return _throw_away(stack, pg_bindir), True, False
     wanted = None if live is None else str(live.major)
     try:
         major = embedded.installation.major
@@ -295,9 +351,9 @@ def _server(
         major = ""
     system = Path(_DEBIAN.format(major=wanted))
     if wanted is not None and major != wanted and (system / "initdb").is_file():
-        return _throw_away(stack, system), True
+        return _throw_away(stack, system), True, False
     embedded.ensure_running()
-    return Target(embedded.url, "the embedded server"), True
+    return Target(embedded.url, "the embedded server"), True, True
 
 
 def _throw_away(stack: ExitStack, bindir: Path) -> Target:

@@ -12,7 +12,7 @@ from typing import Final
 
 import psycopg
 import sqlalchemy as sa
-from psycopg import IsolationLevel
+from psycopg import IsolationLevel, sql
 
 from schema.errors import DatabaseUnreachableError, LockTimeoutError
 from schema.pg.connect import Connection, connect
@@ -146,5 +146,8 @@ def _take(connection: Connection, wait_s: float, report: Callable[[str], None]) 
 def _try(connection: Connection) -> bool:
     # PostgreSQL 17 and newer end long transactions where an administrator says so; older ones lack the setting.
     lasting = ", set_config('transaction_timeout', '0', true)" if connection.info.server_version >= 170000 else ""
-    row = connection.execute(f"SELECT pg_try_advisory_xact_lock(%s){lasting}", [RUNNER_LOCK]).fetchone()
+    # Without a parameter, so that it goes by the simple protocol: of the other one a portal is left open until the next
+    # statement, and with it a snapshot for which CREATE INDEX CONCURRENTLY of the run itself would wait for ever.
+    taking = sql.SQL("SELECT pg_try_advisory_xact_lock({})" + lasting).format(sql.Literal(RUNNER_LOCK))
+    row = connection.execute(taking).fetchone()
     return row is not None and bool(row[0])

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import redirect_stdout
+from contextlib import ExitStack, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO
@@ -65,6 +65,11 @@ class Options:
     missing: bool = False
     """Before an upgrade, run what came in below the database's revisions."""
     sources: Sources = field(default_factory=Sources)
+    guarded: bool = True
+    """Retry what gets no lock, go on after an interruption, keep other runners out.
+
+    Without, a database that nobody else uses gets what plain Alembic sends.
+    """
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,38 @@ def script(project: Project, target: Target, destination: str, *, is_upgrade: bo
     return printed.getvalue()
 
 
+def offline(project: Project, target: Target, revision: Revision) -> str:
+    """The SQL of one revision's upgrade, from its parents, as `alembic upgrade --sql` writes it. Reads no database.
+
+    Raises:
+        RevisionError: it cannot be written without a connection.
+        ConfigError: the environment fails.
+    """
+    script = project.script.get_revision(revision.id)
+    assert script is not None
+    parents = script._all_down_revisions  # noqa: SLF001 - parents and dependencies, labels resolved
+
+    def steps(_: Any, migration: MigrationContext) -> Iterator[MigrationStep]:
+        step = RevisionStep(project.script.revision_map, script, True)
+        return scripted([step], tuple(parents), migration)
+
+    printed = StringIO()
+    try:
+        _run_environment(
+            project,
+            target,
+            lambda _: None,
+            steps,
+            printed=printed,
+            as_sql=True,
+            starting_rev=tuple(parents) or None,
+            destination_rev=revision.id,
+        )
+    except Exception as error:
+        raise _translated(error, project) from error
+    return printed.getvalue()
+
+
 def version_table(project: Project, target: Target) -> VersionTable:
     """Look up which revisions a database is at, through the project's own environment. Changes nothing.
 
@@ -186,9 +223,14 @@ class _Runner:
         started = time.monotonic()
         settings = RunSettings.read(self.project.config)
         try:
-            with only_runner(self.target, wait_s=settings.runner_wait_s, report=self.report) as lock:
+            with ExitStack() as stack:
+                lock = None
+                if self.options.guarded:
+                    lock = stack.enter_context(
+                        only_runner(self.target, wait_s=settings.runner_wait_s, report=self.report)
+                    )
                 # The environment of another project knows nothing of ours: its timeouts come with the URL.
-                timeouts = {} if is_pooled(lock.connection) else settings.timeouts
+                timeouts = {} if lock is not None and is_pooled(lock.connection) else settings.timeouts
                 _run_environment(
                     self.project,
                     self.target,
@@ -202,10 +244,10 @@ class _Runner:
         return Run(self.before, self.after, tuple(self.done), time.monotonic() - started, self.left)
 
     def _steps(
-        self, heads: Any, migration: MigrationContext, destination: str, settings: RunSettings, lock: RunnerLock
+        self, heads: Any, migration: MigrationContext, destination: str, settings: RunSettings, lock: RunnerLock | None
     ) -> Iterator[RevisionStep]:
         assert migration.connection is not None
-        if not lock.guards(migration.connection):
+        if lock is not None and not lock.guards(migration.connection):
             raise ConfigError(
                 f"{self.project.script.dir}/env.py connects to another database than {self.target.masked}",
                 hint="Let it take sqlalchemy.url from the configuration, or give the URL that it takes with --url.",
@@ -213,12 +255,14 @@ class _Runner:
         self.before = self.after = tuple(sorted(heads))
         planned = _planned(self.project, self.before, destination, is_upgrade=self.is_upgrade, yes=self.options.yes)
         late = self._late(migration) if self.is_upgrade and (planned or self.options.missing) else []
-        self.guard = Guard(
-            migration, report=self.report, retry_s=settings.lock_retry_s, timeouts=settings.timeouts, lock=lock
-        )
+        if lock is not None:
+            self.guard = Guard(
+                migration, report=self.report, retry_s=settings.lock_retry_s, timeouts=settings.timeouts, lock=lock
+            )
         steps = [*late, *planned]
-        with self.guard.listening():
-            self.guard.start(steps)
+        with self.guard.listening() if self.guard is not None else nullcontext():
+            if self.guard is not None:
+                self.guard.start(steps)
             for number, step in enumerate(steps, start=1):
                 if self.options.until is not None and datetime.now().astimezone() >= self.options.until:
                     self.left = tuple(Revision.of(rest.revision) for rest in steps[number - 1 :])
@@ -226,7 +270,7 @@ class _Runner:
                 began = time.monotonic()
                 self.under_way = Step(Revision.of(step.revision), number, len(steps))
                 self.on_step(self.under_way)
-                guarded = self.guard.step(step)
+                guarded = self.guard.step(step) if self.guard is not None else step
                 if number <= len(late):
                     self._run_late(migration, guarded)
                 else:

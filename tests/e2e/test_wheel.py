@@ -42,6 +42,7 @@ def test_it_holds_the_package_the_revisions_and_nothing_else(wheel: Path) -> Non
     assert carried == own
     assert "schema/_project/alembic.ini" in names
     assert "schema/py.typed" in names
+    assert {f"schema/review/page/report.{kind}" for kind in ("html", "css", "js")} <= set(names)
 
 
 @embedded_only

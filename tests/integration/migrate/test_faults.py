@@ -415,3 +415,29 @@ def test_a_lock_connection_that_breaks_stops_the_run(chain: Database) -> None:
     assert chain.current() == ("r1",)
     chain.upgrade()
     assert_once(chain)
+
+
+def test_an_unguarded_run_is_plain_alembic(database: Database, tmp_path: Path) -> None:
+    """No journal, and a lock that is not to be had ends it at once, with what a block did before standing."""
+    database.config = project(
+        tmp_path,
+        "op.execute('CREATE TABLE one (n int)')\nop.execute('CREATE TABLE two (n int)')",
+        """
+        with op.get_context().autocommit_block():
+            op.execute("INSERT INTO one VALUES (1)")
+            op.execute("SELECT count(*) FROM one")
+        op.execute("ALTER TABLE two ADD extra int")
+        """,
+        lock_timeout_ms=200,
+        lock_retry_s=30,
+    )
+    options = runner.Options(guarded=False)
+    runner.upgrade(database.project, database.target, "r1", options=options)
+    with connect(database.target) as other:
+        other.execute("LOCK TABLE two")
+        with pytest.raises(LockTimeoutError):
+            runner.upgrade(database.project, database.target, options=options, report=pytest.fail)
+    assert runner.version_table(database.project, database.target).unfinished is None
+    assert database.rows("SELECT n FROM one") == [(1,)]
+    runner.upgrade(database.project, database.target, options=options)
+    assert (database.current(), database.rows("SELECT n FROM one")) == (("r2",), [(1,), (1,)])

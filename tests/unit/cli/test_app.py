@@ -42,7 +42,7 @@ def test_the_tables_of_commands_say_which_formats_there_are() -> None:
                 assert entry.more_formats == (), (*path, name)
                 continue
             source = Path(importlib.import_module(entry.module).__file__ or "").read_text()
-            made = {kind for kind in (Format.MARKDOWN, Format.GITHUB) if f" {kind}=" in source}
+            made = {kind for kind in set(Format) - {Format.TEXT, Format.JSON} if f" {kind}=" in source}
             assert made == set(entry.more_formats), (*path, name)
 
 
@@ -59,7 +59,7 @@ def test_a_format_that_a_command_lacks_is_refused_before_it_writes(
         )
     before = {path.name: path.read_bytes() for path in versions.iterdir()}
     for command in (["merge"], ["rebase", "b", "--onto", "c", "--apply"], ["lineage", "freeze", "1.0"]):
-        for kind in ("github", "markdown"):
+        for kind in ("github", "markdown", "html"):
             assert run(["--format", kind, *command]) == ExitCode.USAGE
             assert f"has no {kind} output. Use --format text or json." in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in versions.iterdir()} == before
@@ -88,15 +88,16 @@ def test_usage_errors_end_with_2(arguments: list[str], capsys: pytest.CaptureFix
 def probe(monkeypatch: pytest.MonkeyPatch) -> None:
     @click.command()
     @click.argument("how")
+    @click.option("-o", "--output", type=click.Path(path_type=Path))
     @pass_app
-    def command(app: App, how: str) -> None:
+    def command(app: App, how: str, output: Path | None) -> None:
         if how == "refuse":
             raise ReadOnlyError("the server takes no writes")
         if how == "interrupt":
             raise KeyboardInterrupt
         if how == "crash":
             raise ZeroDivisionError("by zero")
-        app.finish(Result(data={"answer": 42}, text="the answer is 42", exit_code=ExitCode(int(how))))
+        app.finish(Result(data={"answer": 42}, text="the answer is 42", exit_code=ExitCode(int(how))), output)
 
     monkeypatch.setitem(cli.commands, "probe", command)
 
@@ -114,6 +115,23 @@ class TestEnds:
         data = json.loads(capsys.readouterr().out)
         assert list(data) == ["command", "version", "ok", "exit_code", "answer"]
         assert (data["command"], data["ok"], data["exit_code"], data["answer"]) == ("probe", False, 5, 42)
+
+    @pytest.mark.parametrize("kind", ["text", "json"])
+    def test_a_file_gets_what_stdout_would_have(
+        self, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "answer"
+        assert run(["--format", kind, "probe", "3"]) == 3
+        printed = capsys.readouterr().out
+        assert run(["--format", kind, "probe", "3", "-o", str(path)]) == 3
+        out = capsys.readouterr()
+        assert (path.read_text(), out.out, out.err) == (printed, "", f"Wrote {path}.\n")
+
+    def test_a_file_that_cannot_be_written_is_a_usage_error(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["probe", "0", "-o", str(tmp_path)]) == ExitCode.USAGE
+        assert capsys.readouterr().err == f"Error: {tmp_path} cannot be written: Is a directory.\n"
 
     def test_an_error_is_one_paragraph(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["probe", "refuse"]) == ExitCode.FAILED
