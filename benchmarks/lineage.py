@@ -15,9 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from schema.pg.scratch import ScratchServer
+import alembic
 
-DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+from schema.pg.scratch import DURABLE, ScratchServer
+
 TARGETS = {"heads_500": 0.5, "heads_5000": 1 / 3, "help": 1.5, "upgrade": 1.1}
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = Path(sys.executable).parent
@@ -90,25 +91,25 @@ def compare(ours: list[str], theirs: list[str], rounds: int) -> dict[str, object
     return {"ours_s": round(mine, 4), "theirs_s": round(other, 4), "ratio": round(mine / other, 3)}
 
 
-PLAIN_ENV = """
-import sqlalchemy as sa
-from alembic import context
-from schema.models import metadata
-
-engine = sa.create_engine(context.config.get_main_option("sqlalchemy.url"), poolclass=sa.NullPool)
-with engine.connect() as connection:
-    context.configure(connection=connection, target_metadata=metadata, transaction_per_migration=True)
-    with context.begin_transaction():
-        context.run_migrations()
-"""
+def plain_env() -> str:
+    """Alembic's own env.py as `alembic init` writes it, with our models and a transaction for each revision."""
+    template = Path(alembic.__file__).parent / "templates/generic/env.py"
+    text = template.read_text()
+    for old, new in {
+        "target_metadata = None": "from schema.models import metadata as target_metadata",
+        "connection=connection,": "connection=connection, transaction_per_migration=True,",
+    }.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return text
 
 
 def upgrades(rounds: int) -> dict[str, object]:
-    """`alembic upgrade head` on this project's chain, with its env.py and with one that only connects."""
+    """`alembic upgrade head` on this project's chain, with its env.py and with Alembic's own."""
     with tempfile.TemporaryDirectory() as folder, ScratchServer(settings=DURABLE) as server:
         plain = Path(folder) / "plain"
         shutil.copytree(ROOT / "migrations", plain / "migrations")
-        (plain / "migrations/env.py").write_text(PLAIN_ENV)
+        (plain / "migrations/env.py").write_text(plain_env())
 
         def once(config: Path) -> float:
             url = server.create_database()

@@ -5,14 +5,14 @@ autocommit block had committed by then is in the journal and is not run a second
 """
 
 import copy
+import dataclasses
 import functools
 import itertools
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -21,8 +21,10 @@ from sqlalchemy.engine.interfaces import DBAPICursor, ExecutionContext
 
 from schema.errors import DatabaseError, LockTimeoutError, RevisionError
 from schema.migrate.journal import Entry, Journal, Unfinished, digest, shown
+from schema.migrate.leftovers import came_to_its_end, is_harmless_again, is_index_command
 from schema.migrate.lock import RunnerLock
-from schema.pg.connect import is_pooled
+from schema.migrate.pooled import PooledSettings
+from schema.pg.connect import is_pooled, local_settings
 from schema.pg.errors import translate
 
 RETRIED: Final = frozenset({"55P03", "40P01"})
@@ -32,21 +34,12 @@ LONGEST_PAUSE_S: Final = 5.0
 
 # Those that read or set run again where a run goes on: the rest of the revision needs what they give.
 _READS_OR_SETS = re.compile(r"(SELECT|SET|RESET|SHOW|LISTEN|DISCARD)\b")
+_SETS = re.compile(r"\s*(SET|RESET)\s[^;]*;?\s*", re.IGNORECASE)
 _OWN_TRANSACTION = re.compile(r"\s*(BEGIN|START|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE)\b", re.IGNORECASE)
+_BEGINS = re.compile(r"\s*(BEGIN|START)\b", re.IGNORECASE)
 _OUTSIDE_ONLY = {"25001", "2D000"}
 """SQLSTATEs of what PostgreSQL refuses inside of a transaction, and of a procedure that commits."""
 _PLAINLY_OUTSIDE = re.compile(r"\bCONCURRENTLY\b|^\s*VACUUM\b", re.IGNORECASE)
-_NAME = r'(?:"(?:[^"]|"")+"|[\w$]+)'
-_CONCURRENT_INDEX = re.compile(
-    rf"\s*CREATE\s+(?:UNIQUE\s+)?INDEX\s+CONCURRENTLY\s+(?:IF\s+NOT\s+EXISTS\s+)?({_NAME})\s+ON\s+(?:ONLY\s+)?"
-    rf"({_NAME}(?:\.{_NAME})?)",
-    re.IGNORECASE,
-)
-_INDEX = """
-SELECT indexrelid::regclass::text AS name, indisvalid
-FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
-WHERE indrelid = to_regclass(:table) AND relname = (parse_ident(:index))[1]
-"""
 
 
 class Guard:
@@ -58,7 +51,8 @@ class Guard:
         *,
         report: Callable[[str], None],
         retry_s: float,
-        lock: RunnerLock | None = None,
+        timeouts: Mapping[str, str],
+        lock: RunnerLock,
     ) -> None:
         assert migration.connection is not None
         self.migration = migration
@@ -70,6 +64,9 @@ class Guard:
         self.unfinished: Unfinished | None = None
         self.standing: list[Entry] = []
         """Statements of the revision under way that stand committed."""
+        self.kept = 0
+        """How many revisions a block of a later one has committed, where all have one transaction."""
+        self._begun = 0
         self._step: RevisionStep | None = None
         self._past: Sequence[Entry] = ()
         self._fresh: list[Entry] = []
@@ -78,6 +75,10 @@ class Guard:
         self._in_block = False
         self._alone = False
         self._own = False
+        self._pool: PooledSettings | None = None
+        if is_pooled(lock.connection):
+            own = local_settings(self.connection.connection.driver_connection)
+            self._pool = PooledSettings(self.connection, {**own, **timeouts}, report)
         self._block = migration.autocommit_block
         # Of this context only, which lives no longer than the run.
         setattr(migration, "autocommit_block", self._journaled_block)  # noqa: B010
@@ -87,13 +88,10 @@ class Guard:
 
         Raises:
             RevisionError: there is one, and it is not what this run begins with.
-            DatabaseError: the connection goes through a pooler, and a revision cannot.
         """
         self.unfinished = self.journal.read()
         if self.unfinished is not None:
             self._recognise(self.unfinished, planned)
-        if self._pooled and (blocks := [step.revision.revision for step in planned if has_block(step)]):
-            raise _refused_by_pooler(", ".join(blocks))
 
     def step(self, step: RevisionStep) -> RevisionStep:
         """The same step, guarded.
@@ -101,8 +99,8 @@ class Guard:
         Raises:
             DatabaseUnreachableError: the connection that holds the runner's lock broke.
         """
-        if self.lock is not None:
-            self.lock.check()
+        self.lock.check()
+        self._begun += 1
         guarded = copy.copy(step)
         original = step.migration_fn
 
@@ -130,10 +128,6 @@ class Guard:
             for name, hook in hooks.items():
                 sa.event.remove(dialect, name, hook)
 
-    @property
-    def _pooled(self) -> bool:
-        return is_pooled(self.connection.connection.driver_connection)
-
     def _run(self, step: RevisionStep, function: Callable[[], None]) -> None:
         began = time.monotonic()
         for attempt in itertools.count(1):
@@ -141,14 +135,16 @@ class Guard:
             try:
                 function()
                 self._step = None
+                # In the transaction that is about to record the revision. EXCLUSIVE lets others read, and whoever has
+                # a row of it locked is waited for here, where a retry follows, and not in Alembic's own UPDATE.
+                self.connection.execute(sa.text(f"LOCK TABLE {self.journal.version_table} IN EXCLUSIVE MODE"))
                 if self._written or self._past:
-                    # In the transaction that is about to record the revision.
                     self.journal.drop()
             except sa.exc.DBAPIError as error:
                 self._step = None
                 pause = min(0.1 * 2**attempt, LONGEST_PAUSE_S) * random.uniform(0.5, 1.0)  # noqa: S311
                 spent = time.monotonic() - began
-                if _sqlstate(error) not in RETRIED or not self._may_retry():
+                if _sqlstate(error) not in RETRIED or not self.own_transactions():
                     raise
                 if spent + pause > self.retry_s:
                     raise _gave_up(error, attempt, spent) from error
@@ -157,6 +153,7 @@ class Guard:
                 time.sleep(pause)
             else:
                 self.unfinished = None
+                self._written = False
                 return
             finally:
                 self._step = None
@@ -168,10 +165,13 @@ class Guard:
         self.standing = [entry for entry in self._past if entry.committed]
         self._fresh, self._count = [], 0
         self._written = self._in_block = self._alone = False
+        if self._pool is not None:
+            self._pool.start()
+            self._pool.apply()
         self._step = step
 
-    def _may_retry(self) -> bool:
-        """Whether the transaction is this revision's alone, so that rolling it back takes nothing else along."""
+    def own_transactions(self) -> bool:
+        """Whether each revision has a transaction of its own, so that rolling it back takes nothing else along."""
         return bool(self.migration.opts.get("transaction_per_migration")) and not (
             self.migration._in_external_transaction  # noqa: SLF001
         )
@@ -193,7 +193,7 @@ class Guard:
         elif (unfinished.revision in self._applied()) is unfinished.is_upgrade:
             # Somebody finished it by hand and stamped it.
             self.journal.drop()
-            if self._may_retry():
+            if self.own_transactions():
                 self.connection.commit()
             self.unfinished = None
         elif first:
@@ -216,18 +216,17 @@ class Guard:
     def _journaled_block(self) -> Iterator[None]:
         written: list[Entry] = []
         if self._step is not None:
-            if self._pooled:
-                raise _refused_by_pooler(self._step.revision.revision)
             # In the transaction that the block is about to commit.
             written = self._write_fresh()
-        broken: sa.exc.DBAPIError | None = None
+        broken: BaseException | None = None
         try:
             with self._block():
-                self.standing += written
+                self._stands(written)
+                self.kept = self._begun - 1
                 self._in_block = True
                 try:
                     yield
-                except sa.exc.DBAPIError as error:
+                except BaseException as error:
                     broken = error
                     raise
                 finally:
@@ -235,6 +234,16 @@ class Guard:
         except sa.exc.PendingRollbackError:
             # Alembic began the next transaction on a connection that is gone, which says nothing of the cause.
             raise broken or DatabaseError("the connection broke in an autocommit block") from None
+        self._apply()
+
+    def _apply(self) -> None:
+        """Behind a pooler: make the settings of the transaction that has just begun."""
+        if self._pool is not None and self._step is not None:
+            own, self._own = self._own, True
+            try:
+                self._pool.apply()
+            finally:
+                self._own = own
 
     def _on_execute_no_params(self, cursor: DBAPICursor, statement: str, context: ExecutionContext) -> bool:
         return self._on_execute(cursor, statement, None, context)
@@ -262,15 +271,23 @@ class Guard:
             if entry.committed and entry.kind == "rows":
                 raise self._lost(place, "is needed again for the rows that it returned")
             if entry.committed and entry.kind == "again":
-                run()
+                self._again(statement, context, run)
                 return
-            if entry.committed or self._stands_after_all(statement, place):
+            if not entry.committed and came_to_its_end(self.connection, statement) and entry.digest == mark:
+                self.journal.done(place)
+                entry = dataclasses.replace(entry, committed=True)
+            if entry.committed:
                 context.cursor = _Done(entry.row_count)  # type: ignore[assignment]
                 return
         self._alone = self._alone or (self._in_block and _OWN_TRANSACTION.match(statement) is not None)
         if self._alone:
             # A block that has transactions of its own is its author's affair.
             run()
+            if _BEGINS.match(statement):
+                self._apply()
+        elif _SETS.fullmatch(statement):
+            self._again(statement, context, run)
+            self._fresh.append(Entry(mark, shown(statement), "again"))
         elif not self._in_block:
             run()
             self._fresh.append(_entry(mark, statement, cursor))
@@ -279,50 +296,70 @@ class Guard:
         else:
             self._inside(mark, statement, cursor, run)
 
+    def _again(self, statement: str, context: ExecutionContext, run: Callable[[], None]) -> None:
+        """Run what only reads or sets."""
+        if self._pool is None:
+            run()
+            return
+        if self._pool.takes(statement):
+            context.cursor = _Done(-1)  # type: ignore[assignment]
+            run = self._apply
+        with self._transaction() if self._in_block else nullcontext():
+            run()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """A transaction in a block."""
+        self.connection.exec_driver_sql("BEGIN")
+        try:
+            self._apply()
+            yield
+        except Exception as error:
+            # A connection that is gone takes its transaction along.
+            driver = self.connection.connection.dbapi_connection
+            if not (getattr(driver, "closed", False) or (_sqlstate(error) or "").startswith(("08", "57P"))):
+                self.connection.exec_driver_sql("ROLLBACK")
+            raise
+        self.connection.exec_driver_sql("COMMIT")
+
     def _inside(self, mark: str, statement: str, cursor: DBAPICursor, run: Callable[[], None]) -> None:
         """Run a statement of a block and record it, both or neither."""
         before = list(self._fresh)
-        self.connection.exec_driver_sql("BEGIN")
         try:
-            run()
-            self._fresh.append(_entry(mark, statement, cursor))
-            written = self._write_fresh()
+            with self._transaction():
+                run()
+                self._fresh.append(_entry(mark, statement, cursor))
+                written = self._write_fresh()
         except Exception as error:
             self._fresh = before
-            state = _sqlstate(error)
-            if state is not None and not state.startswith(("08", "57P")):
-                self.connection.exec_driver_sql("ROLLBACK")
-            if state in _OUTSIDE_ONLY:
-                self._outside(mark, statement, run)
-                return
-            raise
-        self.connection.exec_driver_sql("COMMIT")
-        self.standing += written
+            if _sqlstate(error) not in _OUTSIDE_ONLY:
+                raise
+            self._outside(mark, statement, run)
+        else:
+            self._stands(written)
 
     def _outside(self, mark: str, statement: str, run: Callable[[], None]) -> None:
         """Run a statement that PostgreSQL refuses in a transaction: recorded before, and again after."""
+        if self._pool is not None:
+            self._pool.check_outside(statement)
+        if is_harmless_again(statement):
+            # Noted with the next one: until that has begun, it may as well run again.
+            run()
+            self._fresh.append(Entry(mark, shown(statement), "once"))
+            return
         entry = Entry(mark, shown(statement), "once", committed=False)
         self._fresh.append(entry)
-        written = self._write_fresh()
-        self.standing += written[:-1]
+        self._stands(self._write_fresh(ahead=True))
         run()
-        self.journal.done(self._count - 1)
+        self.journal.done(self._count - 1, hurried=is_index_command(statement))
         self.standing.append(entry)
 
-    def _stands_after_all(self, statement: str, place: int) -> bool:
-        """Whether an index build of which the journal has the beginning only came to its end; drops what is INVALID."""
-        found = _CONCURRENT_INDEX.match(statement)
-        names = {"index": found[1], "table": found[2]} if found else None
-        row = self.connection.execute(sa.text(_INDEX), names).one_or_none() if names else None
-        if row is None:
-            return False
-        if not row.indisvalid:
-            self.connection.execute(sa.text(f"DROP INDEX CONCURRENTLY {row.name}".replace(":", r"\:")))
-            return False
-        self.journal.done(place)
-        return True
+    def _stands(self, written: Sequence[Entry]) -> None:
+        """What was written to the journal has been committed."""
+        self._written = self._written or bool(written)
+        self.standing += [entry for entry in written if entry.committed]
 
-    def _write_fresh(self) -> list[Entry]:
+    def _write_fresh(self, *, ahead: bool = False) -> list[Entry]:
         """Put what ran since the last time into the journal; what only reads or sets waits for what does more."""
         if self._step is None or all(entry.kind == "again" for entry in self._fresh):
             return []
@@ -330,10 +367,11 @@ class Guard:
         own, self._own = self._own, True
         try:
             place = self._count - len(written)
-            self.journal.write(self._step.revision.revision, self._step.is_upgrade, place, written)
+            if not self._written and not self._past:
+                self.journal.make(ahead=ahead)
+            self.journal.write(self._step.revision.revision, self._step.is_upgrade, place, written, ahead=ahead)
         finally:
             self._own = own
-        self._written = True
         return written
 
     def _lost(self, place: int, how: str) -> RevisionError:
@@ -356,11 +394,6 @@ class _Done:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def has_block(step: RevisionStep) -> bool:
-    """Whether a revision's file speaks of an autocommit block."""
-    return b"autocommit_block" in Path(step.revision.path).read_bytes()
 
 
 def _entry(mark: str, statement: str, cursor: DBAPICursor) -> Entry:
@@ -394,11 +427,3 @@ def _gave_up(error: sa.exc.DBAPIError, attempts: int, seconds: float) -> LockTim
     assert known is not None
     times = "once" if attempts == 1 else f"{attempts} times"
     return LockTimeoutError(f"{known.message}, tried {times} in {seconds:.1f} s")
-
-
-def _refused_by_pooler(revisions: str) -> DatabaseError:
-    return DatabaseError(
-        f"the connection goes through a pooler, and {revisions} has an autocommit block, whose statements a pooler "
-        "may give to another session each, without the timeouts and without a record of what committed",
-        hint="Name PostgreSQL itself with --url; nothing was changed.",
-    )

@@ -65,6 +65,10 @@ def shown(statement: str) -> str:
     return line if len(line) <= 100 else f"{line[:99]}…"
 
 
+# In a FROM: the transaction, which is this statement's alone, does not wait for the disk.
+_HURRIED = "(SELECT set_config('synchronous_commit', 'off', true)) AS hurried"
+
+
 class Journal:
     """The table of one version table. Its owner says in which transaction each call runs."""
 
@@ -72,8 +76,13 @@ class Journal:
         self._migration = migration
         quote = migration.dialect.identifier_preparer.quote_identifier
         schema = migration.version_table_schema or self._schema_of_version_table(quote(migration.version_table))
+
+        def qualified(name: str) -> str:
+            return ".".join(quote(part) for part in (schema, name) if part)
+
+        self.version_table = qualified(migration.version_table)
         # A name may have 63 bytes.
-        self.name = ".".join(quote(part) for part in (schema, f"{migration.version_table[:50]}_unfinished") if part)
+        self.name = qualified(f"{migration.version_table[:50]}_unfinished")
 
     def read(self) -> Unfinished | None:
         """What an earlier run left; None is the rule."""
@@ -88,27 +97,52 @@ class Journal:
         entries = (Entry(row.digest, row.statement, row.kind, row.row_count, row.committed) for row in rows)
         return Unfinished(rows[0].revision, rows[0].is_upgrade, tuple(entries))
 
-    def write(self, revision: str, is_upgrade: bool, place: int, entries: Sequence[Entry]) -> None:
-        """Add statements, the first of which is number `place` of the revision."""
-        self._execute(
-            f"CREATE TABLE IF NOT EXISTS {self.name} (place int PRIMARY KEY, revision text NOT NULL, "
-            "is_upgrade bool NOT NULL, digest text NOT NULL, statement text NOT NULL, kind text NOT NULL, "
-            "row_count int NOT NULL, committed_at timestamptz)"
-        )
-        for number, entry in enumerate(entries, start=place):
-            self._execute(
-                f"INSERT INTO {self.name} VALUES (:place, :revision, :is_upgrade, :digest, :statement, :kind, "
-                ":row_count, CASE WHEN :committed THEN now() END) "
-                "ON CONFLICT (place) DO UPDATE SET kind = excluded.kind, committed_at = excluded.committed_at",
-                place=number,
-                revision=revision,
-                is_upgrade=is_upgrade,
-                **vars(entry),
-            )
+    def make(self, *, ahead: bool = False) -> None:
+        """Make the table, if it is not there; `ahead` as for `write`.
 
-    def done(self, place: int) -> None:
-        """The statement that was under way has committed."""
-        self._execute(f"UPDATE {self.name} SET committed_at = now() WHERE place = :place", place=place)
+        Its rows are short enough for PostgreSQL to make no second table for what is long, which costs as much again.
+        """
+        statement = (
+            f"CREATE TABLE IF NOT EXISTS {self.name} (place int PRIMARY KEY, revision varchar(255) NOT NULL, "
+            "is_upgrade bool NOT NULL, digest varchar(64) NOT NULL, statement varchar(100) NOT NULL, "
+            "kind varchar(5) NOT NULL, row_count int NOT NULL, committed_at timestamptz)"
+        )
+        self._execute(f"DO $make$ BEGIN PERFORM * FROM {_HURRIED}; {statement}; END $make$" if ahead else statement)
+
+    def write(
+        self, revision: str, is_upgrade: bool, place: int, entries: Sequence[Entry], *, ahead: bool = False
+    ) -> None:
+        """Add statements, the first of which is number `place` of the revision.
+
+        `ahead` says that this is the whole transaction, and the statement comes after it: what that one commits takes
+        the note to the disk, which need not be waited for here.
+        """
+        rows = ", ".join(
+            f"(:place_{n}, :revision, CAST(:is_upgrade AS bool), :digest_{n}, :statement_{n}, :kind_{n}, "
+            f"CAST(:row_count_{n} AS int), CASE WHEN :committed_{n} THEN now() END)"
+            for n in range(len(entries))
+        )
+        values = {
+            f"{name}_{n}": value
+            for n, entry in enumerate(entries)
+            for name, value in {"place": place + n, **vars(entry)}.items()
+        }
+        self._execute(
+            f"INSERT INTO {self.name} SELECT noted.* FROM (VALUES {rows}) AS noted{f', {_HURRIED}' if ahead else ''} "
+            "ON CONFLICT (place) DO UPDATE SET digest = excluded.digest, statement = excluded.statement, "
+            "kind = excluded.kind, row_count = excluded.row_count, committed_at = excluded.committed_at",
+            revision=revision,
+            is_upgrade=is_upgrade,
+            **values,
+        )
+
+    def done(self, place: int, *, hurried: bool = False) -> None:
+        """The statement that was under way has committed.
+
+        `hurried` is for one whose end can be told without this note: a server that crashes within a second may lose it.
+        """
+        source = f" FROM {_HURRIED}" if hurried else ""
+        self._execute(f"UPDATE {self.name} SET committed_at = now(){source} WHERE place = :place", place=place)
 
     def drop(self) -> None:
         """Remove the table."""

@@ -1,6 +1,8 @@
 """One runner at a time: an advisory lock of the database, on a connection of its own."""
 
+import math
 import os
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import psycopg
+import sqlalchemy as sa
 from psycopg import IsolationLevel, sql
 
 from schema.errors import DatabaseUnreachableError, LockTimeoutError
@@ -27,6 +30,15 @@ FROM pg_locks JOIN pg_stat_activity USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND classid::bigint = %(key)s >> 32 AND objid::bigint = %(key)s & 4294967295
+"""
+
+_SEEN = """
+SELECT EXISTS (
+    SELECT FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid = :pid
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND classid::bigint = CAST(:key AS bigint) >> 32 AND objid::bigint = CAST(:key AS bigint) & 4294967295
+)
 """
 
 _SETTINGS = {
@@ -54,25 +66,36 @@ class Holder:
         return f"server process {self.pid}{host}{age}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunnerLock:
     """The lock, held."""
 
     connection: Connection
+    _asked: float = -math.inf
 
     def check(self) -> None:
-        """Make sure that it still is.
+        """Make sure that it still is. The server is asked once a second; in between it is enough that it says nothing.
 
         Raises:
             DatabaseUnreachableError: its connection broke, so that another run may have begun.
         """
         try:
+            poll = select.poll()
+            poll.register(self.connection.fileno(), select.POLLIN)
+            if not poll.poll(0) and time.monotonic() - self._asked < 1:
+                return
             self.connection.execute("SELECT 1")
+            self._asked = time.monotonic()
         except psycopg.Error as error:
             raise DatabaseUnreachableError(
                 "the connection that holds this run's lock broke, so another run may have begun",
                 hint="Run the command again; what was committed stays.",
             ) from error
+
+    def guards(self, other: sa.Connection) -> bool:
+        """Whether another connection leads to the database that this lock is for: whether the lock is seen there."""
+        pid = self.connection.execute("SELECT pg_backend_pid()").fetchone()
+        return pid is not None and bool(other.scalar(sa.text(_SEEN), {"key": RUNNER_LOCK, "pid": pid[0]}))
 
 
 @contextmanager
@@ -122,9 +145,9 @@ def _take(connection: Connection, wait_s: float, report: Callable[[str], None]) 
 
 def _try(connection: Connection) -> bool:
     # PostgreSQL 17 and newer end long transactions where an administrator says so; older ones lack the setting.
-    connection.execute("SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'")
+    lasting = ", set_config('transaction_timeout', '0', true)" if connection.info.server_version >= 170000 else ""
     # Without a parameter, so that it goes by the simple protocol: of the other one a portal is left open until the next
     # statement, and with it a snapshot for which CREATE INDEX CONCURRENTLY of the run itself would wait for ever.
-    taking = sql.SQL("SELECT pg_try_advisory_xact_lock({})").format(sql.Literal(RUNNER_LOCK))
+    taking = sql.SQL("SELECT pg_try_advisory_xact_lock({})" + lasting).format(sql.Literal(RUNNER_LOCK))
     row = connection.execute(taking).fetchone()
     return row is not None and bool(row[0])

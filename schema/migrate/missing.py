@@ -3,18 +3,19 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import sqlalchemy as sa
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
 from schema.errors import ExitCode, RevisionError, SchemaError
 from schema.lineage.findings import Finding
 from schema.lineage.git import Repository, Snapshot, released
 from schema.lineage.graph import Graph, load
 from schema.lineage.integrity import Ledger, expected, verify
-from schema.lineage.layout import read_layout
+from schema.lineage.layout import Layout
 from schema.lineage.skipped import Skipped, View, skipped_by_database
-from schema.migrate.project import Project
 
 _NOTE = re.compile(r"^run late by schemactl: (.*)$", re.MULTILINE)
 
@@ -33,7 +34,15 @@ class Sources:
     refs: tuple[str, ...] = ()
 
 
-def skipped_in(project: Project, stamped: Sequence[str], ran: Sequence[str], sources: Sources) -> list[Skipped]:
+def layout_of(script: ScriptDirectory, config: Path) -> Layout:
+    """Where a history that Alembic has opened has its files: whichever section, option or program said so."""
+    folders = script._version_locations  # noqa: SLF001
+    return Layout(
+        config, Path(script.dir), tuple(Path(folder) for folder in folders), script.recursive_version_locations
+    )
+
+
+def skipped_in(layout: Layout, stamped: Sequence[str], ran: Sequence[str], sources: Sources) -> list[Skipped]:
     """What the files hold below a database's stamp and it never ran, once for each history that had its stamp.
 
     `ran` are revisions that ran late. Without git and without a dump nothing is known, and nothing is said.
@@ -43,7 +52,6 @@ def skipped_in(project: Project, stamped: Sequence[str], ran: Sequence[str], sou
     """
     if not stamped:
         return []
-    layout = read_layout(project.ini)
     graph = load(layout)
     repository = Repository.around(layout)
     if sources.dump is not None:
@@ -76,7 +84,8 @@ def refuse_skipped(found: Sequence[Skipped]) -> None:
     if bad:
         raise SkippedRevisionsError(
             f"the database, at {', '.join(bad[0].stamped)}, would skip revisions for ever: {_ways(bad)}",
-            hint="`schemactl upgrade --missing` runs them first; `schemactl upgrade --yes` goes on without them.",
+            hint="`schemactl upgrade --missing` runs them first; `schemactl upgrade --yes`, or `alembic -x yes`, "
+            "goes on without them.",
         )
 
 
@@ -95,9 +104,8 @@ def missing_in(found: Sequence[Skipped]) -> list[str]:
     return [id_ for ids in answers for id_ in ids]
 
 
-def edited_releases(project: Project) -> tuple[Finding, ...]:
+def edited_releases(layout: Layout) -> tuple[Finding, ...]:
     """Released revisions that were edited since; nothing without git and without a ledger."""
-    layout = read_layout(project.ini)
     entries = expected(Ledger.read(layout.ledger), _released(Repository.around(layout), ()))
     return tuple(verify(load(layout), entries))
 

@@ -52,7 +52,8 @@ def check_rows(before: Sequence[str], after: Sequence[str], destination: str) ->
         raise RefusedPlanError(
             f"{destination} leaves {len(after)} rows in the version table: {', '.join(after)} "
             f"(now {', '.join(before) or 'none'})",
-            hint="--yes does so all the same; a revision that merges them, or one below where they part, leaves one.",
+            hint="--yes (of alembic: -x yes) does so all the same; a revision that merges them, or one below "
+            "where they part, leaves one.",
         )
 
 

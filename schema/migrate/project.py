@@ -2,11 +2,12 @@
 
 import configparser
 import os
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from alembic.config import Config
 from alembic.script import Script, ScriptDirectory
@@ -14,11 +15,9 @@ from alembic.util import CommandError
 
 import schema
 from schema.errors import ConfigError, RevisionError, SchemaError
-from schema.lineage.git import Repository
-from schema.lineage.layout import read_layout
-from schema.pg.embedded import default_state_dir
 
 INI = "alembic.ini"
+TOML = "pyproject.toml"
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,10 @@ class Project:
         Raises:
             ConfigError: the ini or a revision file cannot be read.
         """
-        with _readable(ini):
+        # Revision files are run for it; what one prints is no data of ours.
+        with _readable(ini), redirect_stdout(sys.stderr):
             ini.read_text(encoding="utf-8")
-            config = Config(str(ini.absolute()))
+            config = alembic_config(ini)
             if not config.file_config.has_section(config.config_ini_section):
                 raise ConfigError(f"{ini} has no [{config.config_ini_section}] section")
             script = ScriptDirectory.from_config(config)
@@ -110,13 +110,31 @@ class Project:
         check_known(self.script, self.config, current)
 
 
+def alembic_config(ini: Path, **options: Any) -> Config:
+    """Alembic's configuration of an ini and the pyproject.toml beside it, either of which may be named or missing."""
+    toml = ini.absolute().with_name(TOML)
+    file = ini.absolute().with_name(INI) if ini.name == TOML else ini.absolute()
+    config = Config(file if file.is_file() else None, toml_file=toml if toml.is_file() else None, **options)
+    section = config.config_ini_section
+    if config.file_config.has_section(section) or not config.toml_alembic_config:
+        return config
+    # Alembic misses a section from which it only reads what may be left out.
+    config.file_config.add_section(section)
+    return config
+
+
+def config_path(config: Config) -> Path:
+    """The file that a configuration was read from: the ini, where there is one."""
+    return Path(config.config_file_name or config.toml_file_name or INI)
+
+
 def check_known(script: ScriptDirectory, config: Config, current: Sequence[str]) -> None:
     """`Project.check_known`, for whoever has the parts only."""
     known = {revision.revision for revision in script.walk_revisions()}
     strangers = [identifier for identifier in current if identifier not in known]
     if not strangers:
         return
-    refs = {name: _ref_with(Path(config.config_file_name or INI), name) for name in strangers}
+    refs = {name: _ref_with(config_path(config), name) for name in strangers}
     found = [f"{name} is in {ref}" for name, ref in refs.items() if ref]
     raise RevisionError(
         f"the database is at revision {', '.join(strangers)}, which {script.dir} does not have",
@@ -127,6 +145,10 @@ def check_known(script: ScriptDirectory, config: Config, current: Sequence[str])
 
 
 def _ref_with(ini: Path, identifier: str) -> str | None:
+    # Here, as below: each run pays for what is imported above, and hardly one comes here.
+    from schema.lineage.git import Repository
+    from schema.lineage.layout import read_layout
+
     try:
         repository = Repository.around(read_layout(ini))
         return repository.ref_with(identifier) if repository else None
@@ -137,6 +159,8 @@ def _ref_with(ini: Path, identifier: str) -> str | None:
 
 def find_config(given: Path | None) -> Path:
     """Find the ini that is meant: the given one, ALEMBIC_CONFIG, the working directory's, or this project's own.
+
+    A pyproject.toml that speaks of Alembic will do too.
 
     Raises:
         ConfigError: the one that is named is not there.
@@ -149,7 +173,9 @@ def find_config(given: Path | None) -> Path:
             who = "-c" if given else "ALEMBIC_CONFIG"
             raise ConfigError(f"there is no file {chosen}", hint=f"{who} takes the path of an alembic.ini.")
         return chosen
-    here = Path(INI)
+    here, toml = Path(INI), Path(TOML)
+    if not here.is_file() and toml.is_file() and b"[tool.alembic" in toml.read_bytes():
+        return toml
     return here if here.is_file() else own_config()
 
 
@@ -165,21 +191,24 @@ def _packed_ini() -> Path:
 
 def state_dir(ini: Path) -> Path:
     """Folder of a project's embedded server: beside the ini, but in the home folder for an installed wheel's own."""
+    from schema.pg.embedded import default_state_dir
+
     return default_state_dir(None if ini.resolve() == _packed_ini() else ini)
 
 
 def ini_option(config: Config, name: str) -> str | None:
-    """Read an option of the ini's main section; None when it is missing or empty.
+    """Read an option of the ini's main section, else of pyproject.toml; None when it is missing or empty.
 
     Raises:
         ConfigError: it holds a percent sign that is not doubled. The message does not repeat the value.
     """
     try:
-        return config.get_main_option(name) or None
+        text = config.get_main_option(name)
+        return str(config.toml_alembic_config.get(name, "")) or None if text is None else text or None
     except (configparser.Error, ValueError):
         # Not chained: the parser's message quotes the value, which may hold a password.
         raise ConfigError(
-            f"{name} in {config.config_file_name} cannot be read", hint="Write a percent sign in an ini as %%."
+            f"{name} in {config_path(config)} cannot be read", hint="Write a percent sign in an ini as %%."
         ) from None
 
 
@@ -201,6 +230,6 @@ def _readable(ini: Path) -> Iterator[None]:
         ) from None
     except CommandError as error:
         raise ConfigError(f"{ini} does not lead to an Alembic history: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # Alembic executes every revision file to know its place; whatever one raises ends here.
         raise ConfigError(f"the history of {ini} cannot be loaded: {type(error).__name__}: {error}") from error

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from schema.errors import ServerError
-from schema.migrate.project import Project
+from schema.migrate.project import Project, alembic_config
 from schema.migrate.runner import Options, upgrade
 from schema.pg.scratch import ScratchServer
 from schema.pg.target import Target
@@ -57,7 +56,7 @@ def _project(ini: Path, folder: Path, files: Mapping[str, bytes]) -> Project:
     folder.mkdir()
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    config = Config(str(ini.absolute()))
+    config = alembic_config(ini)
     config.set_main_option("path_separator", "newline")
     config.set_main_option("version_locations", str(folder).replace("%", "%%"))
     return Project(ini, config, ScriptDirectory.from_config(config))

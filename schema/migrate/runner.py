@@ -1,8 +1,9 @@
 """Runs revisions of any Alembic project, one after the other, and says which one failed and what stands."""
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO
@@ -10,7 +11,6 @@ from typing import Any, Final, TextIO
 
 import psycopg
 import sqlalchemy as sa
-from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext, MigrationStep, RevisionStep
 from alembic.util import CommandError
@@ -19,10 +19,10 @@ from schema.errors import ConfigError, DatabaseError, LockTimeoutError, Revision
 from schema.migrate.guard import Guard
 from schema.migrate.journal import Journal, Unfinished, numbered
 from schema.migrate.lock import RunnerLock, only_runner
-from schema.migrate.missing import Sources, missing_in, note_late, ran_late, refuse_skipped, skipped_in
+from schema.migrate.missing import Sources, layout_of, missing_in, note_late, ran_late, refuse_skipped, skipped_in
 from schema.migrate.offline import scripted
 from schema.migrate.plan import check_rows, check_steps, rows_after
-from schema.migrate.project import Project, Revision
+from schema.migrate.project import Project, Revision, alembic_config
 from schema.migrate.settings import ATTRIBUTE, Caller, RunSettings
 from schema.pg.connect import connection_options, is_pooled
 from schema.pg.errors import translate
@@ -246,11 +246,19 @@ class _Runner:
     def _steps(
         self, heads: Any, migration: MigrationContext, destination: str, settings: RunSettings, lock: RunnerLock | None
     ) -> Iterator[RevisionStep]:
+        assert migration.connection is not None
+        if lock is not None and not lock.guards(migration.connection):
+            raise ConfigError(
+                f"{self.project.script.dir}/env.py connects to another database than {self.target.masked}",
+                hint="Let it take sqlalchemy.url from the configuration, or give the URL that it takes with --url.",
+            )
         self.before = self.after = tuple(sorted(heads))
         planned = _planned(self.project, self.before, destination, is_upgrade=self.is_upgrade, yes=self.options.yes)
         late = self._late(migration) if self.is_upgrade and (planned or self.options.missing) else []
-        if self.options.guarded:
-            self.guard = Guard(migration, report=self.report, retry_s=settings.lock_retry_s, lock=lock)
+        if lock is not None:
+            self.guard = Guard(
+                migration, report=self.report, retry_s=settings.lock_retry_s, timeouts=settings.timeouts, lock=lock
+            )
         steps = [*late, *planned]
         with self.guard.listening() if self.guard is not None else nullcontext():
             if self.guard is not None:
@@ -279,7 +287,8 @@ class _Runner:
         """The revisions to run late; refuses when there are some and nobody asked for that."""
         if self.options.yes and not self.options.missing:
             return []
-        found = skipped_in(self.project, self.before, ran_late(migration), self.options.sources)
+        layout = layout_of(self.project.script, self.project.ini)
+        found = skipped_in(layout, self.before, ran_late(migration), self.options.sources)
         if not self.options.missing:
             refuse_skipped(found)
             return []
@@ -322,9 +331,12 @@ class _Runner:
         return kind(f"revision {revision.id} ({revision.path}) failed: {message}; {self._standing()}", hint=hint)
 
     def _standing(self) -> str:
-        if not self.done:
-            return "no revision was committed by this run"
-        return f"committed by this run: {', '.join(step.revision.id for step in self.done)}"
+        ids = [step.revision.id for step in self.done]
+        kept = len(ids) if self.guard is None or self.guard.own_transactions() else self.guard.kept
+        stands = f"committed by this run: {', '.join(ids[:kept])}" if kept else "no revision was committed by this run"
+        if kept < len(ids):
+            stands += f", and {', '.join(ids[kept:])} went back with it, since env.py runs all in one transaction"
+        return stands
 
 
 def _check_destination(destination: str) -> None:
@@ -356,12 +368,19 @@ def _run_environment(
     **options: Any,
 ) -> None:
     attributes = {ATTRIBUTE: Caller(target, report)}
-    config = Config(project.config.config_file_name, attributes=attributes, output_buffer=printed)
+    config = alembic_config(project.ini, attributes=attributes, output_buffer=printed)
     # For the environments of other projects, which know nothing of the attribute.
     url = target.url.update_query_dict({"options": connection_options(target, timeouts)}) if timeouts else target.url
     config.set_main_option("sqlalchemy.url", url.render_as_string(hide_password=False).replace("%", "%%"))
-    with EnvironmentContext(config, project.script, fn=steps, **options):
-        project.script.run_env()
+    try:
+        with redirect_stdout(sys.stderr), EnvironmentContext(config, project.script, fn=steps, **options):
+            project.script.run_env()
+    except SystemExit as error:
+        # With no more than that the command would end, and with 0 where nobody gave a code.
+        raise RevisionError(
+            f"env.py or a revision of {project.script.dir} called sys.exit({error.code!r})",
+            hint="Let it raise an error that says what is wrong.",
+        ) from error
 
 
 def _translated(error: Exception, project: Project) -> SchemaError:

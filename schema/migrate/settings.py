@@ -4,7 +4,7 @@ import functools
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from io import StringIO
@@ -23,13 +23,17 @@ from schema.errors import ConfigError, SchemaError
 from schema.migrate.guard import Guard
 from schema.migrate.lock import RunnerLock, only_runner
 from schema.migrate.offline import scripted
-from schema.migrate.project import INI, check_known, ini_option, state_dir
+from schema.migrate.plan import check_rows, rows_after
+from schema.migrate.project import check_known, config_path, ini_option, state_dir
 from schema.pg.connect import engine
 from schema.pg.errors import translate
-from schema.pg.target import Target, resolve_target
+from schema.pg.target import Target, named_target, resolve_target
 
 ATTRIBUTE: Final = "schemactl"
 """Key of the `Caller` in `Config.attributes`; without it the environment runs for plain `alembic`."""
+
+YES: Final = "yes"
+"""`alembic -x yes` goes on where the plan is refused, as `schemactl --yes` does."""
 
 log = logging.getLogger(__name__)
 
@@ -118,11 +122,14 @@ def ini_target(config: Config) -> Target:
     Raises:
         SchemaError: see `resolve_target`.
     """
+    ini_url = ini_option(config, "sqlalchemy.url")
+    if named := named_target(None, ini_url=ini_url):
+        return named
     bindir = os.environ.get("SCHEMACTL_PG_BINDIR")
     return resolve_target(
         None,
-        ini_url=ini_option(config, "sqlalchemy.url"),
-        state_dir=state_dir(Path(config.config_file_name or INI)),
+        ini_url=ini_url,
+        state_dir=state_dir(config_path(config)),
         pg_bindir=Path(bindir) if bindir else None,
     )
 
@@ -168,13 +175,31 @@ def _guarded(config: Config, settings: RunSettings, lock: RunnerLock, steps: Cal
         except CommandError:
             check_known(context.script, config, heads)
             raise
-        guard = Guard(migration, report=log.info, retry_s=settings.lock_retry_s, lock=lock)
+        revisions = [step for step in planned if isinstance(step, RevisionStep)]
+        if YES not in context.get_x_argument(as_dictionary=True):
+            _check_plan(config, migration, tuple(heads), revisions)
+        guard = Guard(migration, report=log.info, retry_s=settings.lock_retry_s, timeouts=settings.timeouts, lock=lock)
         with guard.listening():
-            guard.start([step for step in planned if isinstance(step, RevisionStep)])
+            guard.start(revisions)
             for step in planned:
                 yield guard.step(step) if isinstance(step, RevisionStep) else step
 
     return guarded
+
+
+def _check_plan(
+    config: Config, migration: MigrationContext, heads: tuple[str, ...], planned: Sequence[RevisionStep]
+) -> None:
+    """Refuse what `schemactl` refuses without --yes: revisions that would be skipped, several version rows."""
+    if not planned:
+        return
+    check_rows(heads, rows_after(heads, planned), getattr(config.cmd_opts, "revision", "this run"))
+    if heads and planned[0].is_upgrade:
+        # git, which is asked then, is not looked for when a new database is made.
+        from schema.migrate.missing import Sources, layout_of, ran_late, refuse_skipped, skipped_in
+
+        layout = layout_of(context.script, config_path(config))
+        refuse_skipped(skipped_in(layout, heads, ran_late(migration), Sources()))
 
 
 def _offline(config: Config, caller: Caller | None, metadata: sa.MetaData) -> None:
@@ -244,5 +269,5 @@ def _number(config: Config, name: str, default: int) -> int:
     if text is None:
         return default
     if not text.isascii() or not text.isdigit():
-        raise ConfigError(f"{name} in {config.config_file_name} is not a whole number: {text!r}")
+        raise ConfigError(f"{name} in {config_path(config)} is not a whole number: {text!r}")
     return int(text)

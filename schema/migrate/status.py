@@ -8,7 +8,7 @@ from schema.lineage.findings import Finding
 from schema.lineage.skipped import Skipped
 from schema.migrate.journal import Unfinished
 from schema.migrate.lock import Holder, runner_lock_holder
-from schema.migrate.missing import Sources, edited_releases, skipped_in
+from schema.migrate.missing import Sources, edited_releases, layout_of, skipped_in
 from schema.migrate.project import Project, Revision
 from schema.migrate.runner import version_table
 from schema.pg.connect import connect
@@ -85,14 +85,15 @@ def database_status(project: Project, target: Target) -> DatabaseStatus:
     assert version is not None
     assert tables is not None
     pending = project.pending(versions.heads)
+    layout = layout_of(project.script, project.ini)
     return DatabaseStatus(
         version[0].split()[0],
         versions.heads,
         project.heads(),
         pending,
         tables[0],
-        tuple(found for found in skipped_in(project, versions.heads, versions.ran_late, Sources()) if not found.clean),
-        edited_releases(project),
+        tuple(found for found in skipped_in(layout, versions.heads, versions.ran_late, Sources()) if not found.clean),
+        edited_releases(layout),
         runner,
         versions.unfinished,
         waiting,

@@ -49,6 +49,11 @@ def is_pooled(connection: object) -> bool:
     return isinstance(connection, Connection) and connection.local_settings is not None
 
 
+def local_settings(connection: object) -> Mapping[str, str]:
+    """What each transaction of a driver's connection begins with."""
+    return (connection.local_settings or {}) if isinstance(connection, Connection) else {}
+
+
 def connect(
     target: Target,
     *,

@@ -4,6 +4,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
 import psycopg
@@ -11,7 +12,9 @@ import sqlalchemy as sa
 from psycopg.conninfo import conninfo_to_dict, make_conninfo, timeout_from_conninfo
 
 from schema.errors import UsageError
-from schema.pg.embedded import EmbeddedServer
+
+if TYPE_CHECKING:
+    from schema.pg.embedded import EmbeddedServer
 
 DRIVER = "postgresql+psycopg"
 
@@ -87,7 +90,7 @@ def named_target(url: str | None, *, ini_url: str | None) -> Target | None:
     return None
 
 
-def embedded_target(server: EmbeddedServer) -> Target:
+def embedded_target(server: "EmbeddedServer") -> Target:
     """The database of an embedded server."""
     return Target(server.url, f"embedded PostgreSQL {server.installation.major}")
 
@@ -103,6 +106,8 @@ def resolve_target(url: str | None, *, ini_url: str | None, state_dir: Path, pg_
     """
     if named := named_target(url, ini_url=ini_url):
         return named
+    from schema.pg.embedded import EmbeddedServer
+
     server = EmbeddedServer(state_dir, pg_bindir)
     server.ensure_running()
     return embedded_target(server)

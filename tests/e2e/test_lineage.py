@@ -3,12 +3,16 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from schema.cli.app import run
 from schema.errors import ExitCode
+from schema.migrate import prove
+from schema.pg.scratch import ScratchServer
 
 ROOT = Path(__file__).parents[2]
 
@@ -251,6 +255,15 @@ PROVED_ENV = (
 )
 
 
+@pytest.fixture
+def one_scratch_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For several proofs; the story of the docs starts its own."""
+    with ScratchServer() as server:
+        monkeypatch.setattr(prove, "ScratchServer", lambda _: nullcontext(server))
+        yield
+
+
+@pytest.mark.usefixtures("one_scratch_server")
 def test_a_backport_is_proved(repo: Repo, capsys: pytest.CaptureFixture[str]) -> None:
     """1.0 is at b, 1.1 at c; the fix stands on c and goes to b."""
     (repo.root / "migrations/env.py").write_text(PROVED_ENV)

@@ -159,8 +159,12 @@ def test_a_plan_that_leaves_several_rows_is_refused(cli: Cli) -> None:
     assert cli("upgrade", "c9e1b7a4d2f0") == 3
     assert cli.messages.splitlines()[-1] == (
         "Error: c9e1b7a4d2f0 leaves 2 rows in the version table: 51d33226c0a5, c9e1b7a4d2f0 (now 51d33226c0a5). --yes "
-        "does so all the same; a revision that merges them, or one below where they part, leaves one."
+        "(of alembic: -x yes) does so all the same; a revision that merges them, or one below where they part, leaves "
+        "one."
     )
+    plain = alembic("upgrade", "c9e1b7a4d2f0", url=cli.url)
+    assert plain.returncode != 0
+    assert "c9e1b7a4d2f0 leaves 2 rows in the version table: 51d33226c0a5, c9e1b7a4d2f0" in plain.stderr
     assert cli.database.current() == ("51d33226c0a5",)
     assert cli("upgrade", "--yes", "c9e1b7a4d2f0") == 0
     assert cli.database.current() == ("51d33226c0a5", "c9e1b7a4d2f0")
@@ -286,9 +290,10 @@ class Releases:
         self.write("d", "c", "CREATE TABLE d (n int)")
         self.write("e", "d", "CREATE TABLE e (n int)")
 
-    def git(self, *words: str) -> None:
+    def git(self, *words: str) -> str:
         identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
-        subprocess.run(["git", *identity, *words], cwd=self.folder, check=True, capture_output=True)
+        done = subprocess.run(["git", *identity, *words], cwd=self.folder, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
 
     def save(self, tag: str) -> None:
         self.git("add", "-A")
@@ -316,7 +321,8 @@ def test_an_upgrade_that_would_skip_revisions_is_refused(cli: Cli, releases: Rel
     assert cli("upgrade") == 3
     assert cli.messages.splitlines()[-1] == (
         "Error: the database, at d, would skip revisions for ever: if it got there with v1.0, b, c never ran. "
-        "`schemactl upgrade --missing` runs them first; `schemactl upgrade --yes` goes on without them."
+        "`schemactl upgrade --missing` runs them first; `schemactl upgrade --yes`, or `alembic -x yes`, goes on "
+        "without them."
     )
     assert cli.database.catalog() == before
     assert cli("status") == 0
@@ -331,6 +337,37 @@ def test_an_upgrade_that_would_skip_revisions_is_refused(cli: Cli, releases: Rel
     cli.database.run("DROP TABLE e", "UPDATE alembic_version SET version_num = 'd'")
     assert cli("upgrade") == 0
     assert cli.json("status")[1]["skipped"] == []
+
+
+def test_without_releases_the_commits_of_the_branch_tell(cli: Cli, releases: Releases) -> None:
+    cli("upgrade")
+    releases.git("tag", "-d", "v1.0")
+    first = releases.git("rev-parse", "HEAD")
+    releases.relink()
+    releases.save("v1.1")
+    releases.git("tag", "-d", "v1.1")
+    assert cli("upgrade", "--missing") == 3
+    assert re.search(
+        f"if it got there with commit [0-9a-f]+, all ran; if it got there with commit {first[:7]}, b, c", cli.messages
+    )
+    assert cli("upgrade", "--missing", "--released-ref", first) == 0
+    assert all(cli.database.table_exists(name) for name in "abcde")
+
+
+def test_plain_alembic_refuses_to_skip_too(cli: Cli, releases: Releases) -> None:
+    cli("upgrade")
+    releases.relink()
+    before = cli.database.catalog()
+    plain = alembic("upgrade", "head", url=cli.url, config=cli.database.config)
+    assert plain.returncode != 0
+    assert "the database, at d, would skip revisions for ever: if it got there with v1.0, b, c" in plain.stderr
+    assert cli.database.catalog() == before
+    plain = alembic("-x", "yes", "upgrade", "head", url=cli.url, config=cli.database.config)
+    assert plain.returncode == 0, plain.stderr
+    assert cli.database.current() == ("e",)
+    assert not cli.database.table_exists("b")
+    # A downgrade skips nothing.
+    assert alembic("downgrade", "d", url=cli.url, config=cli.database.config).returncode == 0
 
 
 def test_missing_revisions_run_in_order_or_say_why_not(cli: Cli, releases: Releases) -> None:

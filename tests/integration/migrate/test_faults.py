@@ -1,12 +1,8 @@
 """Runs that are killed, cut off, kept waiting or crowded: each statement once, and the next run goes on."""
 
-import os
-import signal
-import subprocess
+import re
 import threading
-import warnings
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -15,28 +11,8 @@ from schema.errors import DatabaseError, LockTimeoutError, RevisionError
 from schema.migrate import runner
 from schema.pg.connect import connect
 from schema.pg.scratch import ScratchServer
-from tests.support.history import Database, alembic, alembic_command, alembic_environment, project, until
-from tests.support.pooler import pooled, pooler
-
-TABLE = "op.execute('CREATE TABLE item (id int, n int NOT NULL)')\n"
-# A part in a transaction, writes that must not happen twice, an index, and a part in a transaction again.
-BLOCK = """
-op.execute("CREATE TABLE log (line text)")
-op.execute("INSERT INTO item SELECT g, 0 FROM generate_series(1, 100) AS g")
-with op.get_context().autocommit_block():
-    op.execute("SET lock_timeout = 0")
-    op.execute("INSERT INTO log VALUES ('first')")
-    while op.get_bind().exec_driver_sql(
-        "UPDATE item SET n = n + 1 WHERE id IN (SELECT id FROM item WHERE n = 0 ORDER BY id LIMIT 60)"
-    ).rowcount:
-        pass
-    op.execute("CREATE INDEX CONCURRENTLY ix_item_n ON item (n)")
-    op.execute("UPDATE item SET n = n + 1")
-    op.execute("RESET lock_timeout")
-op.execute("ALTER TABLE item ADD CHECK (n = 2)")
-"""
-LAST = "op.execute(\"INSERT INTO log VALUES ('last')\")\n"
-JOURNAL = "public.alembic_version_unfinished"
+from tests.support.faults import BLOCK, LAST, TABLE, alembic_in_forks, assert_once, die_and_go_on, interrupt
+from tests.support.history import Database, alembic, project, until
 
 
 @pytest.fixture
@@ -45,58 +21,12 @@ def chain(database: Database, tmp_path: Path) -> Database:
     return database
 
 
-def assert_once(database: Database) -> None:
-    assert database.current() == ("r3",)
-    assert database.rows("SELECT count(*), min(n), max(n) FROM item") == [(100, 2, 2)]
-    assert database.rows("SELECT line FROM log") == [("first",), ("last",)]
-    assert database.index("ix_item_n") == ("public.item USING btree (n)", True)
-    # No trace.
-    assert not database.table_exists("alembic_version_unfinished")
-    until(lambda: database.runner_locks() == 0)
-
-
 def test_ten_runners_at_once(chain: Database) -> None:
-    runners = [
-        subprocess.Popen(
-            alembic_command("upgrade", "head", config=chain.config),
-            env=alembic_environment(chain.url),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(10)
-    ]
-    output = [process.communicate(timeout=60)[1] for process in runners]
-    assert [process.returncode for process in runners] == [0] * 10, output
+    """Plain `alembic` in ten processes, forked from this one, which has imported everything."""
+    codes, output = alembic_in_forks(10, chain.config, chain.url, "upgrade", "head")
+    assert codes == [0] * 10, output
     assert sorted(text.count("Running upgrade") for text in output) == [0] * 9 + [3]
     assert_once(chain)
-
-
-def killed(database: Database, number: int) -> bool:
-    """Run an upgrade, in a process of its own, that kills itself after a statement; False when it came to its end."""
-    with warnings.catch_warnings():
-        # Of the test runner's other thread; the child takes none of its locks.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1] == signal.SIGKILL
-    count, real = 0, psycopg.Cursor.execute
-
-    def execute(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        nonlocal count
-        result = real(self, *arguments, **keywords)
-        count += 1
-        if count == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    def begin(step: runner.Step) -> None:
-        if step.seconds is None:
-            psycopg.Cursor.execute = execute  # type: ignore[method-assign]
-
-    try:
-        runner.upgrade(database.project, database.target, "r2", on_step=begin)
-    finally:
-        os._exit(0)
 
 
 def test_killed_between_every_two_statements(chain: Database, major: str) -> None:
@@ -104,25 +34,8 @@ def test_killed_between_every_two_statements(chain: Database, major: str) -> Non
 
     The majors share them: one takes the odd ones, the other the even ones.
     """
-    chain.upgrade("r1")
-    number, recognised = -1 if major == "18" else 0, 0
-    dying = True
-    while dying:
-        number += 2
-        chain.run(
-            f"DROP TABLE IF EXISTS log, {JOURNAL}",
-            "DROP TABLE item",
-            "CREATE TABLE item (id int, n int NOT NULL)",
-            "UPDATE alembic_version SET version_num = 'r1'",
-        )
-        dying = killed(chain, number)
-        # The server may need a moment to notice, and to end what the dead client asked for.
-        until(lambda: chain.runner_locks() == 0)
-        messages: list[str] = []
-        runner.upgrade(chain.project, chain.target, report=messages.append)
-        recognised += any("an earlier run ended in the middle of the upgrade to r2" in text for text in messages)
-        assert_once(chain)
-    assert number > 25
+    died, recognised = die_and_go_on(chain, chain, range(1 if major == "18" else 2, 100, 2))
+    assert died > 10
     assert recognised > 5
 
 
@@ -250,6 +163,174 @@ def test_a_lock_that_is_not_to_be_had_in_and_after_a_block(database: Database, t
     assert database.value("SELECT count(*) FROM pg_index WHERE NOT indisvalid") == 0
 
 
+@pytest.mark.parametrize("mode", ["ROW EXCLUSIVE", "ACCESS EXCLUSIVE"])
+def test_a_version_table_that_somebody_holds(chain: Database, mode: str) -> None:
+    """One with an UPDATE of his own keeps off our UPDATE, and is waited for as for any other lock; others may read.
+
+    One who keeps off readers too is named when the run looks where it is.
+    """
+    chain.upgrade("r1")
+    before = chain.catalog()
+    messages: list[str] = []
+    with connect(chain.target) as holder:
+        if mode == "ACCESS EXCLUSIVE":
+            holder.execute("LOCK TABLE alembic_version")
+            with pytest.raises(LockTimeoutError, match="lock timeout"):
+                chain.upgrade()
+            holder.rollback()
+            assert (chain.catalog(), chain.current()) == (before, ("r1",))
+            return
+        holder.execute("UPDATE alembic_version SET version_num = version_num")
+
+        def report(message: str) -> None:
+            messages.append(message)
+            assert chain.current() == ("r1",)
+            holder.rollback()
+
+        runner.upgrade(chain.project, chain.target, report=report)
+    assert messages == ["r2 did not get a lock in time; attempt 2 follows."]
+    assert_once(chain)
+
+
+def test_what_reindex_leaves_goes_before_the_next_attempt(database: Database, tmp_path: Path) -> None:
+    """Of the table, of its partitions and of what is kept beside it; what others left elsewhere stays."""
+    database.config = project(
+        tmp_path,
+        """
+        op.execute("CREATE TABLE whole (n int PRIMARY KEY, t text) PARTITION BY RANGE (n)")
+        op.execute("CREATE TABLE part PARTITION OF whole FOR VALUES FROM (0) TO (9)")
+        op.execute("CREATE TABLE other (n int PRIMARY KEY)")
+        """,
+        """
+        with op.get_context().autocommit_block():
+            op.execute("REINDEX TABLE CONCURRENTLY whole")
+        """,
+        lock_timeout_ms=150,
+        lock_retry_s=0,
+    )
+    database.upgrade("r1")
+
+    def invalid() -> list[str]:
+        rows = database.rows("SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid ORDER BY 1")
+        return [name for (name,) in rows]
+
+    with connect(database.target) as writer:
+        writer.execute("LOCK TABLE part IN ROW EXCLUSIVE MODE")
+        with pytest.raises(LockTimeoutError):
+            database.upgrade()
+    with connect(database.target) as writer, connect(database.target, autocommit=True, lock_timeout_ms=50) as other:
+        writer.execute("LOCK TABLE part, other IN ROW EXCLUSIVE MODE")
+        for table in ("part", "other"):
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                other.execute(f"REINDEX TABLE CONCURRENTLY {table}")
+    assert [re.sub(r"\d+", "", name) for name in invalid()] == [
+        "other_pkey_ccnew",
+        "part_pkey_ccnew",
+        "pg_toast.pg_toast__index_ccnew",
+    ]
+    database.upgrade()
+    assert invalid() == ["other_pkey_ccnew"]
+    assert database.current() == ("r2",)
+
+
+def test_ctrl_c_while_an_index_is_built(chain: Database) -> None:
+    """It is not taken for a connection that broke, the server stops too, and the next run goes on."""
+    chain.upgrade("r1")
+    building = (
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONCURRENTLY%' "
+        "AND wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    with connect(chain.target) as writer:
+        writer.execute("LOCK TABLE item IN ROW EXCLUSIVE MODE")
+        assert interrupt(chain, lambda: chain.value(building) == 1) == 130
+        until(lambda: chain.value(building) == 0)
+        assert chain.index("ix_item_n") == ("public.item USING btree (n)", False)
+    chain.upgrade()
+    assert_once(chain)
+
+
+def test_a_deadlock_in_the_first_revision(database: Database, tmp_path: Path) -> None:
+    """The version table was made in the transaction that goes back; the retry makes it again."""
+    database.run("CREATE TABLE one (n int)", "CREATE TABLE two (n int)")
+    database.config = project(
+        tmp_path,
+        """
+        op.execute("SET LOCAL lock_timeout = 0")
+        op.execute("SET LOCAL deadlock_timeout = '100ms'")
+        op.execute("ALTER TABLE one ADD m int")
+        op.execute("ALTER TABLE two ADD m int")
+        """,
+    )
+    messages: list[str] = []
+    failures: list[Exception] = []
+
+    def upgrade() -> None:
+        try:
+            runner.upgrade(database.project, database.target, report=messages.append)
+        except Exception as error:  # noqa: BLE001
+            failures.append(error)
+
+    with connect(database.target) as other:
+        other.execute("LOCK TABLE two")
+        thread = threading.Thread(target=upgrade)
+        thread.start()
+        until(
+            lambda: database.value("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'two'::regclass") > 0
+        )
+        other.execute("LOCK TABLE one")
+        other.rollback()
+    thread.join(30)
+    assert failures == []
+    assert messages == ["r1 did not get a lock in time; attempt 2 follows."]
+    assert database.current() == ("r1",)
+
+
+def test_what_was_read_is_read_again_and_rows_that_a_write_returned_are_not_to_be_had(
+    database: Database, tmp_path: Path
+) -> None:
+    body = """
+    op.execute("CREATE TABLE item (n int)")
+    with op.get_context().autocommit_block():
+        n = op.get_bind().exec_driver_sql("SELECT 7").scalar_one()
+        op.execute(f"INSERT INTO item VALUES ({n})")
+        op.execute("SELECT 1/0")
+    """
+    database.config = project(tmp_path, body)
+    with pytest.raises(RevisionError, match="division by zero"):
+        database.upgrade()
+    file = tmp_path / "history/versions/r1.py"
+    returning = "assert op.get_bind().exec_driver_sql('INSERT INTO item VALUES (8) RETURNING n').scalar() == 8"
+    file.write_text(
+        file.read_text().replace('op.execute("SELECT 1/0")', f'{returning}\n        op.execute("SELECT 1/0")')
+    )
+    with pytest.raises(RevisionError, match="division by zero"):
+        database.upgrade()
+    assert database.rows("SELECT n FROM item") == [(7,), (8,)]
+    file.write_text(file.read_text().replace("1/0", "1"))
+    lost = r"statement 4, which stands committed, was INSERT INTO item VALUES \(8\) RETURNING n, and is needed again"
+    with pytest.raises(RevisionError, match=lost):
+        database.upgrade()
+    assert database.rows("SELECT n FROM item") == [(7,), (8,)]
+
+
+def test_a_procedure_that_commits(database: Database, tmp_path: Path) -> None:
+    """It cannot share a transaction with its note, and nothing but the note says that it ran."""
+    body = """
+    op.execute("CREATE TABLE log (line text)")
+    op.execute("CREATE PROCEDURE once() LANGUAGE plpgsql AS $$BEGIN INSERT INTO log VALUES ('once'); COMMIT; END$$")
+    with op.get_context().autocommit_block():
+        op.execute("CALL once()")
+        op.execute("SELECT 1/0")
+    """
+    database.config = project(tmp_path, body)
+    with pytest.raises(RevisionError, match=r"these stand committed, .* CALL once\(\); no revision"):
+        database.upgrade()
+    file = tmp_path / "history/versions/r1.py"
+    file.write_text(file.read_text().replace("1/0", "1"))
+    database.upgrade()
+    assert database.rows("SELECT line FROM log") == [("once",)]
+
+
 def test_a_connection_cut_in_a_block(chain: Database) -> None:
     cut = """
     with op.get_context().autocommit_block():
@@ -334,35 +415,6 @@ def test_a_lock_connection_that_breaks_stops_the_run(chain: Database) -> None:
     assert chain.current() == ("r1",)
     chain.upgrade()
     assert_once(chain)
-
-
-def test_behind_a_pooler(server: object, database: Database, tmp_path: Path) -> None:
-    """Transactions run with their timeouts, and a block is refused before anything of the run."""
-    note = "op.execute(\"CREATE TABLE seen AS SELECT current_setting('lock_timeout') AS held\")\n"
-    database.config = project(tmp_path, TABLE + note, LAST.replace("log", "seen"), BLOCK, lock_timeout_ms=1234)
-    with pooler(server) as folder:
-        through = Database(pooled(database.url, folder), database.config)
-        runners = [
-            subprocess.Popen(
-                alembic_command("upgrade", "r2", config=database.config),
-                env=alembic_environment(through.url),
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for _ in range(3)
-        ]
-        output = [process.communicate(timeout=60)[1] for process in runners]
-        assert [process.returncode for process in runners] == [0] * 3, output
-        assert sorted(text.count("Running upgrade") for text in output) == [0, 0, 2]
-        assert database.rows("SELECT held FROM seen") == [("1234ms",), ("last",)]
-        before = database.catalog()
-        with pytest.raises(DatabaseError, match="goes through a pooler, and r3 has an autocommit block") as refused:
-            through.upgrade()
-        assert "--url" in refused.value.hint
-        plain = alembic("upgrade", "head", url=through.url, config=database.config)
-        assert plain.returncode != 0
-        assert "goes through a pooler, and r3" in plain.stderr
-        assert database.catalog() == before
 
 
 def test_an_unguarded_run_is_plain_alembic(database: Database, tmp_path: Path) -> None:

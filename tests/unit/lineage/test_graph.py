@@ -10,6 +10,7 @@ from schema.lineage.findings import Kind, check
 from schema.lineage.graph import AmbiguousRevisionError, Graph, build, load
 from schema.lineage.layout import Layout
 from schema.lineage.render import as_dot, as_mermaid, as_text
+from schema.lineage.source import Revision
 
 Project = Callable[[str], tuple[Layout, Graph]]
 
@@ -170,6 +171,15 @@ def test_the_terminal_graph(project: Project) -> None:
         "* | / b (branch point)  Change b.",
         "* / a (branch point)  Change a.",
     ]
+
+
+def test_the_page_draws_what_the_commands_draw() -> None:
+    titles = {"a100": "Users.", "a200": "Groups.", "b100": "Ann: email.", "c100": "Bob: locale."}
+    below = {"a100": (), "a200": ("a100",), "b100": ("a200",), "c100": ("a200",)}
+    graph = Graph(tuple(Revision(id_, Path(id_), below[id_], docstring=title) for id_, title in titles.items()))
+    page = (Path(__file__).parents[3] / "docs/lineage.md").read_text(encoding="utf-8")
+    assert f"```mermaid\n{as_mermaid(graph)}\n```" in page
+    assert f"```dot\n{as_dot(graph)}\n```" in page
 
 
 def test_mermaid_and_dot_escape_what_people_write() -> None:

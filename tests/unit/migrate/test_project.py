@@ -19,6 +19,11 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_ini_that_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_config(None) == own_config() == ROOT / "alembic.ini"
+    toml = tmp_path / "pyproject.toml"
+    toml.write_text("[tool.other]\n")
+    assert find_config(None) == own_config()
+    toml.write_text("[tool.alembic]\n")
+    assert find_config(None).absolute() == toml
     here = tmp_path / "alembic.ini"
     here.touch()
     assert find_config(None).absolute() == here
