@@ -87,6 +87,8 @@ class Project:
             script = self.script.get_revision(identifier)
         except CommandError as error:
             raise RevisionError(str(error), hint=f"The history is {self.script.dir}.") from error
+        if script is None:
+            raise RevisionError(f"{identifier} is no revision", hint="Give an id, or head.")
         return Revision.of(script)
 
     def pending(self, current: Sequence[str]) -> tuple[Revision, ...]:

@@ -237,10 +237,12 @@ class _Run:
         if request.reverse:
             # At the parents, as the first database is now.
             self.understudy.make()
-        known = self.after if self._at_parents(revision) else None
-        trace = self.roles.enter_context(
-            self.workshop.roles_for(lambda: self._trace(bench, revision, known), lambda: None)
+        made: list[Trace] = []
+        # What it yields, and what the call refers to, would stay in memory with the roles, to the end of the review.
+        self.roles.enter_context(
+            self.workshop.roles_for(lambda: made.append(self._trace(bench, revision)), lambda: None)
         )
+        trace = made.pop()
         self.traces.append(trace)
         outcome = None
         if trace.error is not None:
@@ -262,10 +264,12 @@ class _Run:
         findings = [finding for rule in request.rules or RULES for finding in rule.findings(context)]
         self.after = trace.after
         self.traces[-1] = trace.slim(first=len(self.traces) == 1)
-        self.result.reviewed.append(_sorted_out(self.traces[-1], outcome, findings))
+        self.result.reviewed.append(
+            _sorted_out(self.traces[-1], outcome, findings, alone=len(self.traces) == 1 or not request.together)
+        )
 
-    def _trace(self, bench: Bench, revision: Revision, known: Snapshot | None) -> Trace:
-        trace = bench.trace(revision, known)
+    def _trace(self, bench: Bench, revision: Revision) -> Trace:
+        trace = bench.trace(revision, self.after if self._at_parents(revision) else None)
         last = trace.statements[-1] if trace.error is not None and trace.statements else None
         if last is not None and last.error and not any(each.changes for each in trace.statements):
             lacking = _RoleLackingError(last.error)
@@ -334,7 +338,8 @@ def _analyze(connection: psycopg.Connection) -> None:
         connection.execute(f"ANALYZE {', '.join(names)}".encode())
 
 
-def _sorted_out(trace: Trace, outcome: Outcome | None, findings: Sequence[Finding]) -> Reviewed:
+def _sorted_out(trace: Trace, outcome: Outcome | None, findings: Sequence[Finding], *, alone: bool) -> Reviewed:
+    """What is accepted, and what is not; behind others of its set a revision may be found fault with for less."""
     acceptances = read_acceptances(trace.revision.path)
     open_: list[Finding] = []
     accepted: list[tuple[Finding, Acceptance]] = []
@@ -346,7 +351,7 @@ def _sorted_out(trace: Trace, outcome: Outcome | None, findings: Sequence[Findin
             accepted.append((finding, entry))
     used = {entry for _, entry in accepted}
     for entry in acceptances:
-        if entry not in used:
+        if entry not in used and (alone or not entry.reason):
             why = "no such finding" if entry.reason else "no reason is given: write `-- reason` behind the rule"
             open_.append(
                 Finding(

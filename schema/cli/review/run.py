@@ -132,7 +132,7 @@ def _chosen(of: "Project", which: str | None, since: str | None, latest: int | N
     below, colon, above = which.partition(":")
     if not colon:
         return (of.revision(which),)
-    start = of.revision(below).id if below else None
+    start = of.revision(below).id if below not in {"", "base"} else None
     end = of.revision(above or "head").id
     # iterate_revisions checks that the one leads to the other.
     ids = {each.revision for each in of.script.iterate_revisions(end, start or "base")} - {start}

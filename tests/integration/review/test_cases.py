@@ -199,6 +199,16 @@ with op.get_context().autocommit_block():
     assert locks(only)["public.app"] is LockMode.ACCESS_EXCLUSIVE
 
 
+def test_what_a_revision_accepts_may_be_no_finding_in_a_set(server: Server, tmp_path: Path) -> None:
+    one = Example('op.execute("CREATE TABLE fresh (id bigint, n int)")')
+    accept = "# schemactl: accept index-blocking -- it is small\n"
+    two = Example(f'{accept}op.execute("CREATE INDEX ix_fresh ON fresh (n)")')
+    project = write(tmp_path, one, two)
+    assert found(reviewed(project, server.url("postgres"), "b1", "b2")) == []
+    alone = reviewed(project, server.url("postgres"), "b2")
+    assert (found(alone), [entry.rule for _, entry in alone.reviewed[0].accepted]) == ([], ["index-blocking"])
+
+
 def test_a_long_history_keeps_no_catalogs(server: Server, tmp_path: Path) -> None:
     """What a report needs stays; the catalogs of each revision would fill the memory."""
     column = 'op.add_column("app", sa.Column("c{}", sa.Text))'

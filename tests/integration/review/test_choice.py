@@ -40,10 +40,13 @@ def test_ranges_and_git_refs(server: Server, tmp_path: Path) -> None:
     assert ids("--since", "HEAD") == ["b2"]
     assert ids("b1:b2") == ["b2"]
     assert ids("a0:head") == ["b1", "b2"]
+    assert ids("base:head") == ids(":b2") == ["a0", "b1", "b2"]
     assert ids("--latest", "2") == ["b1", "b2"]
     arguments = ("-c", str(folder / "alembic.ini"), "review")
     unknown = schemactl(*arguments, "nope", cache=tmp_path, scratch=server.url("postgres"))
     assert (unknown.returncode, "nope" in unknown.stderr) == (1, True)
+    nothing = schemactl(*arguments, "base", cache=tmp_path, scratch=server.url("postgres"))
+    assert (nothing.returncode, "base is no revision" in nothing.stderr) == (1, True)
     both = schemactl(*arguments, "b1", "--latest", "1", cache=tmp_path, scratch=server.url("postgres"))
     assert both.returncode == 2
 
