@@ -124,6 +124,10 @@ def test_plan_tries_one_batch(schemactl, cluster, legacy):
     assert cluster.groups(legacy[0]) == []
     _, text, _ = schemactl("plan", format_="text")
     assert "One batch of 1 sessions, written and rolled back" in text
+    # A batch's keys are not spelled out.
+    for _ in range(3):
+        cluster.kernel(cluster.session())
+    assert any("session_id = ANY ('{...}'" in line for line in schemactl("plan")[1]["explain"])
     schemactl()
     assert schemactl("plan")[1]["sample"] is None
     assert "Nothing is left to write." in schemactl("plan", format_="text")[1]
