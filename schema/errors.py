@@ -80,7 +80,10 @@ class PrivilegeError(DatabaseError):
 class ReadOnlyError(DatabaseError):
     """The server takes no writes: a standby, or `default_transaction_read_only`."""
 
-    default_hint = "Point --url at the primary."
+    default_hint = (
+        "Point --url at the primary; where it is the primary, default_transaction_read_only is on for the role or the"
+        " database."
+    )
 
 
 class LockTimeoutError(DatabaseError):

@@ -157,7 +157,10 @@ def _phase(
         return keys, attempt()
     try:
         with connection.transaction():
-            return keys, attempt()
+            written = attempt()
+            # What a deferred constraint says at COMMIT would be too late to set the row aside.
+            connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            return keys, written
     except psycopg.Error as error:
         if connection.closed or action(error) not in (Action.BISECT, Action.REREAD):
             raise

@@ -23,6 +23,7 @@ from schema.backfill.throttle.signal import Hold
 from schema.backfill.worker import Connector, Shared, Worker
 from schema.errors import DatabaseUnreachableError, MoreWorkError
 from schema.models.status import ACTIVE_RUN_STATES, RunState
+from schema.pg.errors import translate
 
 POLL_S = 1.0
 """Time between two looks at the signals."""
@@ -162,8 +163,10 @@ def _watch(
                     analyzed += 1
                     _analyze(control.connection, shared.job)
                 observe(control.connection)
-            except (psycopg.Error, DatabaseUnreachableError):
+            except (psycopg.OperationalError, DatabaseUnreachableError):
                 _hold(shared, (Hold("connection", "the server cannot be reached to read the signals"),))
+            except psycopg.Error as error:
+                _hold(shared, (Hold("signals", f"they cannot be read: {translate(error)}"),))
             if not begun:
                 begun = True
                 for thread in threads:

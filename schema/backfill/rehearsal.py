@@ -1,5 +1,6 @@
 """Batches that are written and rolled back: a dry run, and the one batch that a plan measures."""
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from schema.backfill.settings import Settings
 from schema.backfill.stop import End
 
 T = TypeVar("T")
+
+# The keys and rows of a batch, which a plan quotes in full.
+_LISTED = re.compile(r"'\{[^'}]{80,}\}'")
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def _measured(connection: Connection[Row], job: Job, settings: Settings, size: i
         keys = keyset.lock_these(connection, job.parent, job.pending(connection, None, None, size))
         if not keys:
             return Sample(0, 0.0, 0, 0, {}, [])
-        plans = job.explain(connection, run_id, keys)
+        plans = [_LISTED.sub("'{...}'", line) for line in job.explain(connection, run_id, keys)]
         wal, disk = _sizes(connection, tables)
         started = time.monotonic()
         written = job.write(connection, run_id, keys)

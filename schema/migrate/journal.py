@@ -60,9 +60,9 @@ def digest(statement: str, parameters: object) -> str:
 
 
 def shown(statement: str) -> str:
-    """A statement on one line, cut."""
+    """A statement on one line, cut; in ASCII, as a database may have an encoding that lacks an ellipsis."""
     line = " ".join(re.sub(r"--[^\n]*", " ", statement).split())
-    return line if len(line) <= 100 else f"{line[:99]}…"
+    return line if len(line) <= 100 else f"{line[:97]}..."
 
 
 # In a FROM: the transaction, which is this statement's alone, does not wait for the disk.

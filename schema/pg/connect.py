@@ -116,7 +116,8 @@ def connection_options(target: Target, wanted: Mapping[str, str]) -> str:
 def _settings(
     lock_timeout_ms: int | None, statement_timeout_ms: int | None, settings: Mapping[str, str] | None
 ) -> dict[str, str]:
-    wanted = {"TimeZone": "UTC", **(settings or {})}
+    # psycopg reads dates and intervals in these styles alone; a role or a database may have others.
+    wanted = {"TimeZone": "UTC", "DateStyle": "ISO", "IntervalStyle": "postgres", **(settings or {})}
     if lock_timeout_ms is not None:
         wanted["lock_timeout"] = f"{lock_timeout_ms}ms"
     if statement_timeout_ms is not None:
@@ -138,6 +139,10 @@ def _open(target: Target, wanted: Mapping[str, str], attempt: Callable[[str], Co
     answer = opened.pgconn.exec_(b"SELECT pg_backend_pid()").get_value(0, 0)
     if answer != str(opened.info.backend_pid).encode():
         opened.local_settings = wanted
+    elif os.environ.keys() & {"PGTZ", "PGDATESTYLE"}:
+        # libpq sends these two beside the options, and the server lets them win.
+        for name in ("TimeZone", "DateStyle"):
+            opened.pgconn.exec_params(b"SELECT set_config($1, $2, false)", [name.encode(), wanted[name].encode()])
     return opened
 
 
@@ -157,6 +162,9 @@ def _parameters(target: Target, application_name: str) -> dict[str, Any]:
     parameters: dict[str, Any] = {}
     if "application_name" not in given:
         parameters["application_name"] = application_name
+    if "client_encoding" not in given:
+        # psycopg returns bytes where a role, a database or the environment has SQL_ASCII.
+        parameters["client_encoding"] = "UTF8"
     if "connect_timeout" not in given:
         parameters["connect_timeout"] = CONNECT_TIMEOUT_S
     return parameters

@@ -53,12 +53,16 @@ _REFUSALS: tuple[tuple[str, type[DatabaseError], str | None], ...] = (
     (r"the database system is", DatabaseUnreachableError, "Wait until the server is up, then run the command again."),
 )
 
-_UPGRADE_HINT = "The database is not at the revision that this command needs: run `schemactl upgrade` first."
+_UPGRADE_HINT = (
+    "The database is not at the revision that this command needs: run `schemactl upgrade` first. Where it is at the"
+    " head, search_path leads the role to another schema."
+)
 _AGAIN_HINT = "Run the command again; what was committed stays."
 
 _BY_STATE: dict[str, tuple[type[DatabaseError], str | None]] = {
     "3D000": (DatabaseUnreachableError, "Create it first (createdb), or correct the name in the URL."),
     "25006": (ReadOnlyError, None),
+    "3F000": (DatabaseError, "Correct the search_path of the role or the database, or set it in the URL's options."),
     "40001": (DatabaseError, _AGAIN_HINT),
     "40P01": (DatabaseError, _AGAIN_HINT),
     "42501": (PrivilegeError, None),
@@ -108,8 +112,8 @@ def _from_psycopg(error: psycopg.Error) -> SchemaError:
         return _without_state(error)
     message = error.diag.message_primary or str(error)
     if state.startswith("22"):
-        # Data exceptions quote the value that they could not read.
-        message = re.sub(r': ".*"', ': "…"', message, flags=re.DOTALL)
+        # Data exceptions quote the value that they could not read. The message may go to a database of any encoding.
+        message = re.sub(r': ".*"', ': "..."', message, flags=re.DOTALL)
     kind, hint = _BY_STATE.get(state) or _BY_CLASS.get(state[:2]) or (DatabaseError, None)
     return kind(f"PostgreSQL says: {_line(message)} (SQLSTATE {state})", hint=hint)
 

@@ -8,6 +8,7 @@ from psycopg import sql
 
 from schema.cli import run
 from schema.cli.options import Duration
+from schema.errors import ReadOnlyError
 from tests.support.backfill import until
 
 SECRET = "hunter2"
@@ -124,6 +125,10 @@ def test_plan_tries_one_batch(schemactl, cluster, legacy):
     assert cluster.groups(legacy[0]) == []
     _, text, _ = schemactl("plan", format_="text")
     assert "One batch of 1 sessions, written and rolled back" in text
+    # A batch's keys are not spelled out.
+    for _ in range(3):
+        cluster.kernel(cluster.session())
+    assert any("session_id = ANY ('{...}'" in line for line in schemactl("plan")[1]["explain"])
     schemactl()
     assert schemactl("plan")[1]["sample"] is None
     assert "Nothing is left to write." in schemactl("plan", format_="text")[1]
@@ -309,14 +314,14 @@ def test_read_only(schemactl, cluster, legacy):
     )
     code, _, err = schemactl(format_="text")
     assert code == 1
-    assert err.endswith("failed: session is read-only. Point --url at the primary.\n")
+    assert err.endswith(f"failed: session is read-only. {ReadOnlyError.default_hint}\n")
     host = cluster.connection.info.host
     several = cluster.url.replace("host=", "host=/nowhere,", 1).replace("port=5432", "port=5432,5432")
     _, _, err = schemactl("pause", url=several, format_="text")
     assert err.splitlines()[-1] == (
         'Error: connection to server on socket "/nowhere/.s.PGSQL.5432" failed: No such file or directory;'
         f' connection to server on socket "{host}/.s.PGSQL.5432" failed: session is read-only.'
-        " Point --url at the primary."
+        f" {ReadOnlyError.default_hint}"
     )
     assert schemactl("plan")[0] == 0
     assert schemactl("status")[0] == 0

@@ -17,6 +17,7 @@ from schema.backfill import claims, engine, ledger, report
 from schema.backfill.jobs.kernel_groups import KernelGroups
 from schema.backfill.settings import Settings
 from schema.backfill.stop import Stop
+from schema.backfill.throttle.monitor import Monitor
 from schema.backfill.worker import CircuitOpenError
 from schema.errors import DatabaseError, ExitCode
 from tests.support.backfill import until
@@ -163,6 +164,37 @@ def test_poison_session_is_set_aside_and_nothing_else(cluster):
     cluster.connection.execute("ALTER TABLE kernel_groups DROP CONSTRAINT c")
     assert cluster.run().totals["groups"] == 1
     assert cluster.failures() == []
+
+
+def test_poison_that_only_the_commit_would_tell(cluster):
+    made = sessions(cluster, 3)
+    cluster.connection.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE 'not this one' USING ERRCODE = 'check_violation'; END $$;"
+        " CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON kernel_groups DEFERRABLE INITIALLY DEFERRED"
+        f" FOR EACH ROW WHEN (NEW.session_id = '{made[1]}') EXECUTE FUNCTION refuse()"
+    )
+    outcome = cluster.run()
+    assert (outcome.end, outcome.totals["groups"], outcome.totals["quarantined"]) == ("complete", 2, 1)
+    [reject] = report.rejects(cluster.connection, "kernel_groups")
+    assert (reject.parent_key, reject.reason) == (str(made[1]), "PostgreSQL says: not this one (SQLSTATE 23514)")
+
+
+def test_signals_that_cannot_be_read_are_not_a_lost_connection(cluster, monkeypatch):
+    sessions(cluster, 2)
+    said = []
+    real = Monitor.poll
+
+    def poll(*arguments):
+        monkeypatch.setattr(Monitor, "poll", real)
+        raise psycopg.errors.UndefinedColumn("no such column")
+
+    monkeypatch.setattr(Monitor, "poll", poll)
+    cluster.run(watch={"notify": said.append})
+    assert said[:2] == [
+        "Held by signals: they cannot be read: PostgreSQL says: no such column (SQLSTATE 42703)",
+        "Nothing holds it any more",
+    ]
 
 
 def test_values_stay_out_of_a_reject(cluster):

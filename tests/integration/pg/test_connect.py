@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +119,47 @@ def test_statement_timeout(empty_target: Target) -> None:
     assert type(error) is StatementTimeoutError
 
 
+def test_styles_of_the_role_do_not_matter(empty_target: Target) -> None:
+    """psycopg reads no timestamp with DateStyle German, and no interval with IntervalStyle iso_8601."""
+    with connect(empty_target, autocommit=True) as connection:
+        name = sql.Identifier(connection.info.dbname)
+        for setting_, value in (("DateStyle", "German"), ("IntervalStyle", "iso_8601")):
+            connection.execute(sql.SQL("ALTER DATABASE {} SET {} = {}").format(name, sql.Identifier(setting_), value))
+    with connect(empty_target) as connection:
+        row = connection.execute("SELECT '2026-01-31 12:00Z'::timestamptz, '1 day'::interval").fetchone()
+    assert row == (datetime(2026, 1, 31, 12, tzinfo=UTC), timedelta(days=1))
+
+
+def test_styles_of_the_environment_do_not_matter(empty_target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGDATESTYLE", "German")
+    monkeypatch.setenv("PGTZ", "Asia/Seoul")
+    with connect(empty_target) as connection:
+        assert (setting(connection, "TimeZone"), setting(connection, "DateStyle")[:3]) == ("UTC", "ISO")
+
+
+def test_client_encoding_of_the_database_does_not_matter(empty_target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With SQL_ASCII psycopg would return bytes."""
+    with connect(empty_target, autocommit=True) as connection:
+        name = sql.Identifier(connection.info.dbname)
+        connection.execute(sql.SQL("ALTER DATABASE {} SET client_encoding = 'SQL_ASCII'").format(name))
+    monkeypatch.setenv("PGCLIENTENCODING", "SQL_ASCII")
+    with connect(empty_target) as connection:
+        assert connection.execute("SELECT 'é'::text").fetchone() == ("é",)
+
+
+def test_search_path_to_nowhere(empty_target: Target) -> None:
+    with connect(empty_target, settings={"search_path": "nowhere"}) as connection:
+        error = translated(lambda: connection.execute("CREATE TABLE item (id int)"))
+    assert error.message == "PostgreSQL says: no schema has been selected to create in (SQLSTATE 3F000)"
+    assert "search_path" in error.hint
+
+
 def test_missing_table_says_to_upgrade(empty_target: Target) -> None:
     with connect(empty_target) as connection:
         error = translated(lambda: connection.execute("SELECT FROM kernel_groups"))
     assert error.message == 'PostgreSQL says: relation "kernel_groups" does not exist (SQLSTATE 42P01)'
     assert "schemactl upgrade" in error.hint
+    assert "search_path" in error.hint
 
 
 def test_read_only(empty_target: Target) -> None:
@@ -152,7 +189,7 @@ def test_detail_and_data_values_are_left_out(empty_target: Target) -> None:
         duplicate = translated(lambda: connection.execute(insert, [SECRET]))
         unreadable = translated(lambda: connection.execute("SELECT (%s::text)::int", [SECRET]))
     assert "item_key_key" in duplicate.message
-    assert unreadable.message == 'PostgreSQL says: invalid input syntax for type integer: "…" (SQLSTATE 22P02)'
+    assert unreadable.message == 'PostgreSQL says: invalid input syntax for type integer: "..." (SQLSTATE 22P02)'
 
 
 def test_sqlalchemy_does_not_tell_parameters(empty_target: Target) -> None:

@@ -137,7 +137,7 @@ class TestEnds:
         assert run(["probe", "refuse"]) == ExitCode.FAILED
         out = capsys.readouterr()
         assert out.out == ""
-        assert out.err == "Error: the server takes no writes. Point --url at the primary.\n"
+        assert out.err == f"Error: the server takes no writes. {ReadOnlyError.default_hint}\n"
 
     def test_an_error_in_json_is_an_object_too(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["--format", "json", "probe", "refuse"]) == ExitCode.FAILED
