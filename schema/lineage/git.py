@@ -66,24 +66,28 @@ class Repository:
         return [name for name in names if not name.endswith("/HEAD")]
 
     def commits(self) -> list[str]:
-        """Commits of the current branch that touched the revision files, newest first."""
+        """Commits of the current branch's own line that touched the revision files, newest first.
+
+        What a merged branch was like before its merge is left out: databases come from the line it was merged into.
+        """
         try:
             head = self.commit("HEAD")
         except UsageError:
             return []
-        return self._lines("log", "--format=%h", head, "--", *self.locations)
+        return self._lines("log", "--first-parent", "--format=%h", head, "--", *self.locations)
 
     def commits_since(self, born: Iterable[Path], touching: Iterable[Path]) -> list[str]:
-        """Commits of the current branch that changed a file of `touching` after those of `born` were there.
+        """Commits of the current branch's own line that changed a file of `touching` after those of `born` were there.
 
         Newest first; the one that brought the last of `born` comes at the end. Nothing when `born` is not committed.
         """
-        starts = [self._lines("log", "--format=%h", "HEAD", "--", str(path))[-1:] for path in born]
+        line = ("log", "--first-parent", "--format=%h")
+        starts = [self._lines(*line, "HEAD", "--", str(path))[-1:] for path in born]
         first = {commit for found in starts for commit in found}
         if not first or [] in starts:
             return []
         start = self._lines("rev-list", "--abbrev-commit", "--topo-order", "--no-walk=sorted", *first)[0]
-        return [*self._lines("log", "--format=%h", f"{start}..HEAD", "--", *map(str, touching)), start]
+        return [*self._lines(*line, f"{start}..HEAD", "--", *map(str, touching)), start]
 
     def default_branch(self) -> str | None:
         """The branch that others merge into: the remote's HEAD, or a main or master."""

@@ -105,7 +105,7 @@ def answers(
     """An answer for each release and dump, and for each database by name.
 
     A database is held against the dump when there is one, else against the releases, else, when no release has its
-    stamp, against every commit of this branch that changed the revisions.
+    stamp, against every commit of this branch itself that changed the revisions.
     """
 
     def where_is(id_: str) -> str | None:

@@ -354,6 +354,32 @@ def test_without_releases_the_commits_of_the_branch_tell(cli: Cli, releases: Rel
     assert all(cli.database.table_exists(name) for name in "abcde")
 
 
+def test_what_a_merged_branch_was_like_is_nobodys_history(cli: Cli, releases: Releases) -> None:
+    """A revision that was moved on its branch, before the merge: no database of the main line was without b and c."""
+    releases.git("tag", "-d", "v1.0")
+    releases.git("reset", "-q", "--hard")
+    releases.git("checkout", "-q", "-b", "arm")
+    releases.write("f", "d", "CREATE TABLE f (n int)")
+    releases.save("before")
+    releases.git("checkout", "-q", "-")
+    releases.write("b", "d", "CREATE TABLE b (n int)")
+    releases.save("main")
+    releases.git("checkout", "-q", "arm")
+    releases.git("merge", "-q", "--no-edit", "main")
+    releases.write("f", "b", "CREATE TABLE f (n int)")
+    releases.save("moved")
+    releases.git("checkout", "-q", "-")
+    releases.git("merge", "-q", "--no-ff", "--no-edit", "arm")
+    for tag in ("before", "main", "moved"):
+        releases.git("tag", "-d", tag)
+    assert cli("upgrade") == 0
+    assert cli("status") == 0
+    assert "Skipped" not in cli.output
+    releases.write("g", "f", "CREATE TABLE g (n int)")
+    assert cli("upgrade") == 0
+    assert all(cli.database.table_exists(name) for name in "adbfg")
+
+
 def test_plain_alembic_refuses_to_skip_too(cli: Cli, releases: Releases) -> None:
     cli("upgrade")
     releases.relink()
