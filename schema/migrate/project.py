@@ -3,6 +3,7 @@
 import configparser
 import os
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -228,6 +229,8 @@ def _readable(ini: Path) -> Iterator[None]:
         raise ConfigError(
             f"{ini} is not a valid ini file ({type(error).__name__}{f' in line {line}' if line else ''})"
         ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{ini.parent / 'pyproject.toml'} cannot be read: {error}") from error
     except CommandError as error:
         raise ConfigError(f"{ini} does not lead to an Alembic history: {error}") from error
     except (Exception, SystemExit) as error:

@@ -30,7 +30,8 @@ SCHEMA = """
         UNION ALL SELECT concat_ws(' ', 'statistics', oid, xmin) FROM pg_statistic_ext
         UNION ALL SELECT concat_ws(' ', 'publication', oid, xmin) FROM pg_publication
         UNION ALL SELECT concat_ws(' ', 'setting', setdatabase, setrole, setconfig) FROM pg_db_role_setting
-        UNION ALL SELECT concat_ws(' ', 'database', datacl, datconnlimit, datdba) FROM pg_database
+        UNION ALL SELECT concat_ws(' ', 'database', datacl, datconnlimit, datdba, shobj_description(oid, 'pg_database'))
+        FROM pg_database
         WHERE datname = current_database()
     ) AS facts
 """

@@ -97,5 +97,6 @@ CHANGES = (
     "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
     "DROP INDEX ix_kernels_kernel_group_id",
     "CREATE SCHEMA other",
+    "DO $$BEGIN EXECUTE format('COMMENT ON DATABASE %I IS $a$x$a$', current_database()); END$$",
     "SELECT",
 )
