@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from schema.cli.context import App, Format
+from schema.cli.interrupts import no_interrupt_lost
 from schema.cli.lazy import Lazy, LazyGroup
 from schema.errors import ExitCode, SchemaError
 
@@ -84,7 +85,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return int(cli.main(arguments, prog_name="schemactl", standalone_mode=False, obj=app) or 0)
+        with no_interrupt_lost():
+            return int(cli.main(arguments, prog_name="schemactl", standalone_mode=False, obj=app) or 0)
     except click.ClickException as error:
         error.show()
         return ExitCode.USAGE

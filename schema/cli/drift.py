@@ -2,13 +2,13 @@
 
 import gc
 import os
-import signal
 from typing import TYPE_CHECKING
 
 import click
 
 from schema.cli.context import App, Result, pass_app
 from schema.cli.database import project, target
+from schema.cli.interrupts import terminated_like_interrupted
 from schema.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -63,11 +63,8 @@ def _examined(app: App, between: str | None, scratch_url: str | None) -> Result:
         report=app.status,
     )
     # A stopped CI job gets SIGTERM, and would leave its scratch database on somebody's server.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    with terminated_like_interrupted():
         found = examine(request)
-    finally:
-        signal.signal(signal.SIGTERM, before)
     database = None if request.live is None else {"url": request.live.masked, "source": request.live.source}
     return Result(
         {"database": database, **report.as_data(found)},

@@ -28,6 +28,8 @@ PLAIN = Options(yes=True, guarded=False)
 PATIENCE_S = 300.0
 """How long a revision may run on the scratch server."""
 
+_RING_AGAIN_S = 5.0
+
 _DESK = "schemactl review"
 """What the sessions are called that no run of a revision opens."""
 
@@ -175,7 +177,8 @@ def _bounded(bench: Bench) -> Iterator[None]:
     main = threading.current_thread() is threading.main_thread()
     earlier = signal.signal(signal.SIGALRM, ring) if main else None
     if main:
-        signal.setitimer(signal.ITIMER_REAL, bench.patience_s + 1)
+        # More than once: what is raised within a destructor or a weak reference's callback is dropped.
+        signal.setitimer(signal.ITIMER_REAL, bench.patience_s + 1, _RING_AGAIN_S)
     timer.start()
     stdin = sys.stdin
     try:

@@ -1,6 +1,5 @@
 """`schemactl review run`."""
 
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +7,7 @@ import click
 
 from schema.cli.context import App, Format, Result, pass_app
 from schema.cli.database import project
+from schema.cli.interrupts import terminated_like_interrupted
 from schema.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -93,11 +93,8 @@ def command(
         report=app.status,
     )
     # So that what is on the scratch server goes, also when a job is stopped.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    with terminated_like_interrupted():
         found = review(request)
-    finally:
-        signal.signal(signal.SIGTERM, before)
     if output is not None:
         app.status(report.summary(found))
     app.finish(
