@@ -3,10 +3,13 @@
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -20,6 +23,11 @@ from schema.pg.binaries import PORT, SUPERUSER, Installation, find_installation,
 
 _PREFIX = "schemactl-scratch-"
 _OWNER = "owner.lock"
+_DISK = Path("/tmp")  # noqa: S108
+_MEMORY = Path("/dev/shm")  # noqa: S108
+_ROOM_BYTES = 4 * 1024**3
+_MOST_WAL_IN_MEMORY = "256MB"
+_LONGEST_BIRTH_S = 600
 _LONGEST_PARENT_BYTES = 60
 """Leaves room for the folder's and the socket's name within the 103 bytes of a socket path."""
 
@@ -36,7 +44,7 @@ DURABLE: Final = {"fsync": "on", "synchronous_commit": "on", "full_page_writes":
 
 
 class ScratchServer:
-    """A server of its own in a temporary folder; a context manager.
+    """A server of its own in a temporary folder, in memory where there is room for it; a context manager.
 
     `settings` are PostgreSQL's, over those that make it fast. The folder goes with the server: on exit, on an
     exception, on Ctrl-C; what a killed process left behind is removed when the next one starts. Any number run at
@@ -90,11 +98,14 @@ class ScratchServer:
         """
         try:
             _sweep(self.installation)
-            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_parent(self.installation)))
+            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._parent()))
             self._owner = _claim(self._folder)
             self.installation.own(self._folder)
             self.installation.initialise(self._folder, durable=False)
-            self.installation.start(self._folder, self._settings, socket=self._folder)
+            settings = dict(self._settings)
+            if self._folder.parent == _MEMORY:
+                settings["max_wal_size"] = _MOST_WAL_IN_MEMORY
+            self.installation.start(self._folder, settings, socket=self._folder)
         except OSError as error:
             self.close()
             raise ServerError(f"no scratch server can be made in {error.filename}: {error.strerror}") from error
@@ -144,12 +155,32 @@ class ScratchServer:
     def _admin(self) -> psycopg.Connection:
         return psycopg.connect(host=self.host, port=self.port, user=self.user, dbname="postgres", autocommit=True)
 
+    def _parent(self) -> Path:
+        """Where its folder is made: in memory, unless TMPDIR says otherwise or it is to write to a disk."""
+        chosen = _temporary(self.installation)
+        # ext4 looks at every inode that was freed within the last five seconds before it gives one away: after a
+        # database is dropped, the next one takes ten times as long to make.
+        in_memory = chosen == _DISK and self._settings["fsync"] == "off" and _has_room(_MEMORY)
+        return _MEMORY if in_memory else chosen
 
-def _parent(installation: Installation) -> Path:
-    """Where scratch folders are made: TMPDIR when the server's account can use it and it is short enough."""
+
+def _temporary(installation: Installation) -> Path:
+    """TMPDIR, when the server's account can use it and it is short enough."""
     chosen = Path(tempfile.gettempdir())
     usable = not installation.account.switch and "," not in str(chosen)
-    return chosen if usable and len(os.fsencode(chosen)) <= _LONGEST_PARENT_BYTES else Path("/tmp")  # noqa: S108
+    return chosen if usable and len(os.fsencode(chosen)) <= _LONGEST_PARENT_BYTES else _DISK
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether a folder is there and its file system and the machine's memory have room for a server."""
+    try:
+        free = shutil.disk_usage(folder).free
+        available = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    except OSError:
+        return False
+    if available is None or not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    return min(free, int(available[1]) * 1024) >= _ROOM_BYTES
 
 
 def _claim(folder: Path) -> int:
@@ -162,7 +193,8 @@ def _claim(folder: Path) -> int:
 
 def _sweep(installation: Installation) -> None:
     """Remove scratch servers whose owner is gone: those of our account whose lock nobody holds."""
-    for folder in _parent(installation).glob(f"{_PREFIX}*"):
+    parents = {_temporary(installation), _MEMORY}
+    for folder in chain.from_iterable(parent.glob(f"{_PREFIX}*") for parent in parents):
         # One that resists, or that another process is just removing, must not keep this one from starting.
         with contextlib.suppress(OSError, ServerError), _abandoned(folder, installation) as gone:
             if gone:
@@ -174,7 +206,11 @@ def _abandoned(folder: Path, installation: Installation) -> Iterator[bool]:
     if folder.is_symlink() or folder.stat().st_uid not in (installation.account.uid, os.geteuid()):
         yield False
         return
-    # Without a lock file it is just being made, and this raises.
+    if not (folder / _OWNER).exists() and time.time() - folder.stat().st_mtime > _LONGEST_BIRTH_S:
+        # Its removal was cut short.
+        yield True
+        return
+    # Without a lock file it is just being made, or removed, and this raises.
     lock = os.open(folder / _OWNER, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,9 @@ import psycopg
 import pytest
 
 from schema.errors import ServerError
+from schema.pg import scratch
 from schema.pg.binaries import postmaster_pid
-from schema.pg.scratch import ScratchServer
+from schema.pg.scratch import DURABLE, ScratchServer
 from schema.pg.target import Target
 from tests.support.majors import embedded_only
 
@@ -74,6 +76,26 @@ def test_databases_come_and_go_and_settings_hold(pg_bindir: Path | None, major: 
 
 
 @embedded_only
+def test_it_is_in_memory_where_there_is_room_and_nothing_has_to_last(
+    pg_bindir: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
+    memory = Path(tempfile.mkdtemp(prefix="memory-"))
+    memory.chmod(0o1777)
+    monkeypatch.setattr(scratch, "_MEMORY", memory)
+    monkeypatch.setattr(scratch, "_ROOM_BYTES", 1)
+    with ScratchServer(pg_bindir) as server:
+        assert server.folder.parent == memory
+        assert one(server.url(), "SHOW max_wal_size") == "256MB"
+    with ScratchServer(pg_bindir, settings=DURABLE) as server:
+        assert server.folder.parent == Path("/tmp")
+    monkeypatch.setattr(scratch, "_ROOM_BYTES", 2**60)
+    with ScratchServer(pg_bindir) as server:
+        assert server.folder.parent == Path("/tmp")
+    memory.rmdir()
+
+
+@embedded_only
 def test_several_start_at_once(pg_bindir: Path | None) -> None:
     servers = [ScratchServer(pg_bindir) for _ in range(3)]
     try:
@@ -103,11 +125,9 @@ def test_an_exception_removes_it(pg_bindir: Path | None) -> None:
 
 
 def test_one_that_cannot_start_says_why_and_leaves_nothing(pg_bindir: Path | None) -> None:
-    before = set(Path("/tmp").glob("schemactl-scratch-*"))
     with pytest.raises(ServerError, match='unrecognized configuration parameter "bogus"') as failed:
         ScratchServer(pg_bindir, settings={"bogus": "1"}).start()
     folder = Path(re.search(r"failed in (\S+):", failed.value.message)[1])  # type: ignore[index]
-    assert folder not in before
     assert not folder.exists()
 
 
@@ -127,6 +147,9 @@ def test_ctrl_c_removes_it(pg_bindir: Path | None, python: Callable[..., subproc
 def test_what_a_killed_owner_left_goes_with_the_next_start_and_live_ones_stay(
     pg_bindir: Path | None, python: Callable[..., subprocess.Popen[str]]
 ) -> None:
+    half_removed, being_made = [Path(tempfile.mkdtemp(prefix="schemactl-scratch-", dir="/tmp")) for _ in range(2)]
+    (half_removed / "data").mkdir()
+    os.utime(half_removed, (0, 0))
     killed, alive = python(OWNER, pg_bindir), python(OWNER, pg_bindir)
     assert killed.stdout is not None
     assert alive.stdout is not None
@@ -139,6 +162,9 @@ def test_what_a_killed_owner_left_goes_with_the_next_start_and_live_ones_stay(
             assert ended(int(pid))
             assert not Path(folder).exists()
             assert postmaster_pid(Path(alive_folder)) == int(alive_pid)
+            assert not half_removed.exists()
+            assert being_made.exists()
+            being_made.rmdir()
     finally:
         os.kill(alive.pid, signal.SIGINT)
         alive.communicate(timeout=30)

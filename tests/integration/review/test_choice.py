@@ -10,6 +10,7 @@ from schema.review.finding import Example
 from schema.review.review import Request, review
 from tests.conftest import Server
 from tests.support.foreign import schemactl
+from tests.support.majors import embedded_only
 from tests.support.review import reviewed, write
 
 TABLE = Example('op.execute("CREATE TABLE fresh (id int)")', downgrade='op.drop_table("fresh")')
@@ -21,6 +22,7 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *identity, "-C", str(folder), *words], check=True, capture_output=True)
 
 
+@embedded_only
 def test_ranges_and_git_refs(server: Server, tmp_path: Path) -> None:
     folder = tmp_path / "project"
     write(folder, TABLE, COLUMN)
@@ -51,6 +53,7 @@ def test_ranges_and_git_refs(server: Server, tmp_path: Path) -> None:
     assert both.returncode == 2
 
 
+@embedded_only
 @pytest.mark.parametrize("body", ['op.execute("SELECT pg_sleep(60)")', "import time; time.sleep(60)"])
 def test_what_hangs_is_ended(server: Server, tmp_path: Path, body: str) -> None:
     result = reviewed(write(tmp_path, Example(body)), server.url("postgres"), patience_s=1.0)
@@ -71,6 +74,7 @@ def test_a_downgrade_that_refuses_is_a_note_and_one_that_is_missing_a_warning(se
     assert str(finding.severity) == "warning"
 
 
+@embedded_only
 def test_a_project_with_one_transaction_for_all(server: Server, tmp_path: Path) -> None:
     project = write(tmp_path, TABLE, COLUMN, per=False)
     result = reviewed(project, server.url("postgres"))

@@ -10,6 +10,7 @@ from schema.review.finding import Example
 from tests.conftest import Server
 from tests.support.drift import plain
 from tests.support.foreign import ASYNC, schemactl, write_project
+from tests.support.majors import embedded_only
 from tests.support.review import write
 
 BLOCKING = Example('op.create_index("ix_app_number", "app", ["number"])', downgrade='op.drop_index("ix_app_number")')
@@ -20,6 +21,7 @@ CLEAN = Example(
 )
 
 
+@embedded_only
 def test_findings_end_with_3_at_file_and_line(server: Server, tmp_path: Path) -> None:
     project = write(tmp_path / "project", CLEAN, BLOCKING)
     done = schemactl(
@@ -37,6 +39,7 @@ def test_findings_end_with_3_at_file_and_line(server: Server, tmp_path: Path) ->
     assert revision["reversible"] is True
 
 
+@embedded_only
 def test_a_new_table_and_its_index_are_clean(server: Server, tmp_path: Path) -> None:
     project = write(tmp_path / "project", CLEAN)
     done = schemactl("-c", str(project.ini), "review", "--latest", "1", cache=tmp_path, scratch=server.url("postgres"))
@@ -44,6 +47,7 @@ def test_a_new_table_and_its_index_are_clean(server: Server, tmp_path: Path) -> 
     assert "Revision b1: CLEAN" in done.stdout or "Revision b1: NOTES" in done.stdout
 
 
+@embedded_only
 def test_annotations_and_markdown(server: Server, tmp_path: Path) -> None:
     project = write(tmp_path / "project", BLOCKING)
     words = ("-c", str(project.ini), "--format")
@@ -57,6 +61,7 @@ def test_annotations_and_markdown(server: Server, tmp_path: Path) -> None:
     assert "postgresql_concurrently=True" in markdown
 
 
+@embedded_only
 @pytest.mark.parametrize(
     ("comment", "code", "rules"),
     [
@@ -76,6 +81,7 @@ def test_suppression(server: Server, tmp_path: Path, comment: str, code: int, ru
     assert [each["reason"] for each in revision["accepted"]] == (["the table is tiny"] if code == 0 else [])
 
 
+@embedded_only
 def test_small_tables_are_notes_and_the_threshold_is_the_projects(server: Server, tmp_path: Path) -> None:
     project = write(tmp_path / "project", BLOCKING)
     sizes = tmp_path / "sizes.json"
@@ -113,6 +119,7 @@ def test_stats_of_a_database_are_read_back(server: Server, empty_database: str, 
     assert (refused.returncode, "broken.json holds no sizes" in refused.stderr) == (2, True)
 
 
+@embedded_only
 @pytest.mark.parametrize(
     ("body", "why", "code"),
     [
@@ -132,6 +139,7 @@ def test_what_cannot_be_reviewed_is_said(server: Server, tmp_path: Path, body: s
     assert "Revision b1: " in done.stdout
 
 
+@embedded_only
 def test_an_async_project(server: Server, tmp_path: Path) -> None:
     ini = write_project(tmp_path / "project", env=ASYNC)
     done = schemactl("-c", str(ini), "--format", "json", "review", cache=tmp_path, scratch=server.url("postgres"))

@@ -25,6 +25,7 @@ from schema.review.review import Request, Review, review
 from tests.conftest import ROOT, Server
 from tests.support.drift import plain
 from tests.support.foreign import schemactl
+from tests.support.majors import embedded_only
 from tests.support.review import found, reviewed, write
 
 COLUMN = Example('op.execute("ALTER TABLE app ADD COLUMN n int")', downgrade='op.drop_column("app", "n")')
@@ -134,6 +135,7 @@ def wait_for(mark: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
+@embedded_only
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("where", ["in the server", "in Python"])
 def test_a_review_that_is_stopped_leaves_nothing(
@@ -151,6 +153,7 @@ def test_a_review_that_is_stopped_leaves_nothing(
     assert account.databases() == []
 
 
+@embedded_only
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="finds the server of a process by /proc/locks")
 def test_a_scratch_server_goes_with_the_review(server: Server, tmp_path: Path) -> None:
     mark = tmp_path / "there"
@@ -161,7 +164,7 @@ def test_a_scratch_server_goes_with_the_review(server: Server, tmp_path: Path) -
         locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
         held = [words for words in locks if words[1] == "FLOCK" and words[4] == str(process.pid)]
         inodes = {int(words[5].rpartition(":")[2]) for words in held}
-        owners = Path("/tmp").glob("schemactl-scratch-*/owner.lock")
+        owners = [*Path("/tmp").glob("schemactl-*/owner.lock"), *Path("/dev/shm").glob("schemactl-*/owner.lock")]
         (folder,) = [path.parent for path in owners if path.stat().st_ino in inodes]
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
@@ -169,6 +172,7 @@ def test_a_scratch_server_goes_with_the_review(server: Server, tmp_path: Path) -
     assert not folder.exists()
 
 
+@embedded_only
 def test_two_reviews_at_once(account: Account, tmp_path: Path) -> None:
     project = write(tmp_path / "project", COLUMN, Example('op.create_index("ix_app_n", "app", ["n"])'))
     with running(project.ini, tmp_path, account.url) as one, running(project.ini, tmp_path, account.url) as other:
@@ -256,6 +260,7 @@ op.execute("DO $$ BEGIN EXECUTE 'GRANT SELECT ON app TO {role}'; END $$")"""
     assert given["faults"] == []
 
 
+@embedded_only
 def test_a_filled_database_is_remembered(server: Server, tmp_path: Path) -> None:
     """On a server of ours that lasts, which the test's stands for."""
     filled: list[str] = []
