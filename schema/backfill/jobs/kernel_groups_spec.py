@@ -77,7 +77,7 @@ def spec_ctes(roles: str) -> str:
     asked AS MATERIALIZED (
         SELECT r.session_id, r.role, r.kernel_id, r.image_id, r.startup_command, r.preopen_ports,
                r.environ AS environ_list, s.environ AS environ_object,
-               EXISTS (SELECT FROM entry AS h WHERE h.session_id = r.session_id AND h.role IS NOT NULL) AS holds_groups,
+               h.session_id IS NOT NULL AS holds_groups,
                e.role IS NOT NULL AS in_options,
                e.entry -> 'execution_spec' AS execution,
                s.requested_starts_at AS session_starts_at, s.batch_timeout AS session_timeout,
@@ -85,6 +85,8 @@ def spec_ctes(roles: str) -> str:
         FROM representative AS r
         JOIN session AS s ON s.session_id = r.session_id
         LEFT JOIN entry AS e ON e.session_id = r.session_id AND e.role = r.role AND e.turn = 1
+        -- Joined, for an EXISTS may be answered by a look at every entry for every role.
+        LEFT JOIN (SELECT DISTINCT session_id FROM entry WHERE role IS NOT NULL) AS h ON h.session_id = r.session_id
     ),
     -- Parsed once per spelling: there are few, and a match with captures is the dearest expression of all.
     size AS MATERIALIZED (
