@@ -81,7 +81,7 @@ def _entries(options: Any) -> dict[str, Any]:
 def _slots(orm: OrmSession, kernel: Any, execution: Mapping[str, Any], known: set[str]) -> dict[str, Decimal]:
     held = orm.scalars(sa.select(ResourceAllocation).where(ResourceAllocation.kernel_id == kernel.id)).all()
     if held:
-        return {str(row.slot_name): row.requested for row in held if row.requested > 0}
+        return {str(row.slot_name): row.requested for row in held if not row.requested.is_nan() and row.requested > 0}
     listed = _object(execution.get("resource_input")).get("resources")
     listed = execution.get("resources") if listed is None else listed
     found: dict[str, Decimal | None] = {}
