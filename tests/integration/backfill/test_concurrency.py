@@ -90,6 +90,26 @@ def test_application_commits_the_same_group_after_our_snapshot(cluster, applicat
     assert cluster.rejects(session) == []
 
 
+def test_a_batch_does_not_wait_for_the_disk_and_the_end_of_a_run_does(cluster):
+    name = sql.Identifier(cluster.connection.info.dbname)
+    cluster.connection.execute(sql.SQL("ALTER DATABASE {} SET synchronous_commit = on").format(name))
+    seen = []
+
+    class Job(KernelGroups):
+        def write(self, connection, run_id, keys):
+            seen.append(connection.execute("SHOW synchronous_commit").fetchone()[0])
+            return super().write(connection, run_id, keys)
+
+    for _ in range(3):
+        cluster.kernel(cluster.session())
+    assert cluster.run(Job(), batch_size=1).totals["groups"] == 3
+    assert seen == ["off"] * 3
+    # The last batch's rows are older than the run's end, and so are on the disk with it.
+    rows = """SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn() OR state <> 'complete'
+        FROM backfill_runs"""
+    assert cluster.connection.execute(rows).fetchall() == [(True,)]
+
+
 def test_application_rolls_the_same_group_back(cluster, application, backfill):
     session = cluster.session()
     kernel = cluster.kernel(session, allocations={"cpu": "1"})
