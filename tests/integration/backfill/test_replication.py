@@ -297,7 +297,8 @@ def test_server_that_crashes_mid_run(cluster, replicated, connect, quick):
     outcome = cluster.run(job, batch_size=2, limits=only("oldest_xmin"), attempts=2, watch={"notify": said.append})
     object.__setattr__(cluster, "connection", connect())
     assert (outcome.end, outcome.parents, cluster.failures()) == ("complete", 6, [])
-    assert job.batches == 4
+    # The batch before does not wait for the disk, and may be lost with it.
+    assert job.batches in {4, 5}
     assert said[:2] == [
         "Held by connection: the server cannot be reached to read the signals",
         "Nothing holds it any more",
